@@ -1,8 +1,7 @@
-"""A control connection: ask a running daemon for its status, for a reload, for its end. Blocking, frames
-over a socket.
+"""Control connection: request a running daemon's status, a reload, a shutdown. Blocking, frames over a socket.
 
-Never starts a daemon: callers have looked at the registry first (see `running_daemon`). A control
-connection is no session; the daemon neither counts it nor waits for it.
+Never starts a daemon: callers have read the registry first (see `running_daemon`). A control connection is not a
+session; the daemon neither counts it nor waits for it.
 """
 
 import json
@@ -42,16 +41,16 @@ else:
         return connection
 
 
-# A daemon whose loop turns accepts and answers at once; five seconds are a loaded machine.
+# A daemon whose event loop runs accepts and answers at once; five seconds allow for a loaded machine.
 ANSWER_SECONDS = 5.0
-# A reload reads the file and may look for programs on slow disks before it answers.
+# A reload reads the file and may search for programs on slow disks before it answers.
 RELOAD_SECONDS = 30.0
-# Thousands of tools are read from the kept catalogue, indexed and sent.
+# Thousands of tools are read from the catalog cache, indexed and sent.
 TOOLS_SECONDS = 30.0
 CHUNK_BYTES = 64 * 1024
 QUEUE_POLL_SECONDS = 0.02
 
-# How an endpoint on TCP begins.
+# Prefix of an endpoint on TCP.
 TCP = "tcp:"
 
 Header = dict[str, Any]
@@ -63,7 +62,7 @@ class ControlConnection:
     def __init__(self, endpoint: str, pid: int, token: str = "") -> None:
         self.endpoint = endpoint
         self.pid = pid
-        # Shown with every request, where there is one.
+        # Sent with every request, if there is one.
         self._shown = {"token": token} if token else {}
         self._decoder = FrameDecoder()
         self._frames: list[tuple[bytes, bytes]] = []
@@ -83,42 +82,42 @@ class ControlConnection:
         return self._document("status", self._ask("status", ANSWER_SECONDS)[1])
 
     def tools(self, query: str, server: str | None, limit: int) -> dict[str, Any]:
-        """Return the tools that the daemon knows, or those that fit a query. Raises Unreachable and Refused."""
+        """Return the tools that the daemon knows, or those that match a query. Raises Unreachable and Refused."""
         header, payload = self._ask("tools", TOOLS_SECONDS, query=query, server=server, limit=limit)
         if not header.get("ok"):
             raise Refused(f"the daemon lists no tools: {header.get('message')}")
         return self._document("tools", payload)
 
     def approved(self) -> None:
-        """Have the daemon look at what was approved of tools. Raises Unreachable."""
+        """Make the daemon read the approvals of tools again. Raises Unreachable."""
         self._ask("approved", ANSWER_SECONDS)
 
     def reload(self) -> tuple[bool, str]:
-        """Have the configuration read again: whether it was taken, and what is said. Raises Unreachable."""
+        """Make the daemon reload its config; return whether it was accepted, and a message. Raises Unreachable."""
         header, _ = self._ask("reload", RELOAD_SECONDS)
         return bool(header.get("ok")), str(header.get("message") or "")
 
     def restart(self, server: str) -> str:
-        """Have the processes of a server end, so that the next call starts it anew. Raises Unreachable and Refused."""
+        """Stop the processes of a server, so that the next call starts it again. Raises Unreachable and Refused."""
         header, _ = self._ask("restart", ANSWER_SECONDS, server=server)
         if not header.get("ok"):
             raise Refused(str(header.get("message") or f"the daemon did not restart {server}"))
         return str(header.get("message") or "")
 
     def shutdown(self, restart: bool, when_quiet: bool = False) -> tuple[bool, str]:
-        """Have the daemon go; `wait_for_end` tells when it has. Raises Unreachable."""
+        """Ask the daemon to shut down; `wait_for_end` waits until it has. Raises Unreachable."""
         header, _ = self._ask("shutdown", ANSWER_SECONDS, restart=restart, whenQuiet=when_quiet)
         return bool(header.get("ok")), str(header.get("message") or "")
 
     def events(self, follow: bool, count: int) -> Iterator[dict[str, Any]]:
-        """Yield the newest kept events and, to `follow`, each later one until the daemon ends. Raises Unreachable."""
+        """Yield the newest stored events and, with `follow`, later ones until the daemon stops. Raises Unreachable."""
         header, payload = self._ask("events", ANSWER_SECONDS, follow=follow, count=count)
         yield from self._array(payload)
         while header.get("more"):
             try:
                 header, payload = self._receive(None)
             except (OSError, Unreachable):
-                # The end of the daemon, or of the machine's patience with it: nothing more will come.
+                # The daemon has stopped, or the system has given the connection up: no more events will arrive.
                 return
             yield from self._array(payload)
 
@@ -130,7 +129,7 @@ class ControlConnection:
         return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
     def wait_for_end(self, seconds: float) -> bool:
-        """Return whether the daemon closed this connection within the time, as it does when it has gone."""
+        """Tell whether the daemon closed this connection within the time, as it does when it stops."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             self._socket.settimeout(left)
@@ -169,7 +168,7 @@ class ControlConnection:
         try:
             self._socket.sendall(request)
         except OSError:
-            # Who is turned away is so before it has said anything; the reason can be read all the same.
+            # The daemon refuses a connection before it reads from it; the reason can still be read.
             self._look_for_refusal(self._last_words())
             raise
 
@@ -220,7 +219,7 @@ class ControlConnection:
 
 
 def last_resort(pid: int) -> str:
-    """Return what to do about a daemon that does not go, as a phrase."""
+    """Return a phrase on how to kill a daemon that does not stop."""
     command = f"taskkill /f /pid {pid}" if sys.platform == "win32" else f"kill -9 {pid}"
     return f"`{command}` ends it (bridges survive that)"
 
@@ -231,7 +230,7 @@ def _connect(endpoint: str, pid: int) -> Stream:
         try:
             return _open(endpoint)
         except BlockingIOError as exc:
-            # The accept queue is full. A Unix socket with a timeout does not wait for room in it.
+            # The accept queue is full. A Unix socket with a timeout does not wait for room in the queue.
             if time.monotonic() >= deadline:
                 raise _no_connection(endpoint, pid, exc) from exc
             time.sleep(QUEUE_POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""What the user's launchd says about Hearth's agent. Looks only; `install` is what changes it. See `holder`."""
+"""State of Hearth's agent in the user's launchd. Reads only; `install` changes it. See `service_state`."""
 
 import os
 import plistlib
@@ -13,7 +13,7 @@ from hearth.findings import Finding, FixRequest
 from hearth.host import commands
 from hearth.host.macos import agent
 
-# launchd answers from memory; one that takes longer is not worth waiting for.
+# launchd answers from memory; a slower answer is not worth waiting for.
 LAUNCHCTL_SECONDS = 5.0
 ADVICE_ON_VARIABLES = (
     "Do as it says. launchd hands on none of your shell's variables but PATH: write the value into the server's env, or"
@@ -25,7 +25,7 @@ ADVICE_ON_PATH = "Install it, or write its whole path; `hearth install` gives la
 def look(places: paths.Places, kind: str) -> Unit | None:
     """Return the agent as a unit of this kind, socket or service.
 
-    None for a daemon that has none, or without launchctl.
+    None for a daemon without an agent, or without launchctl.
     """
     if not agent.serves(places):
         return None
@@ -37,13 +37,13 @@ def look(places: paths.Places, kind: str) -> Unit | None:
 
 
 def parse(kind: str, text: str | None, written: bool) -> Unit:
-    """Return what `launchctl print` printed, or None, as a Unit; `written`: whether the property list is there.
+    """Parse the output of `launchctl print`, None if it failed; `written`: whether the property list exists.
 
     Pure.
     """
     if text is None:
         return Unit(agent.LABEL, written, "inactive", "", 0, "")
-    # The job's own lines stand one tab deep; below them are those of its sockets and its environment.
+    # The job's own lines are indented by one tab; those of its sockets and its environment by more.
     rows = (line[1:].partition(" = ")[::2] for line in text.splitlines() if line[:1] == "\t" and line[1:2] != "\t")
     known: dict[str, str] = {}
     for key, value in rows:
@@ -54,7 +54,7 @@ def parse(kind: str, text: str | None, written: bool) -> Unit:
 
 
 def start_hint(held: Unit | None) -> str:
-    """Return what would start the daemon, in a sentence."""
+    """Return a sentence on what would start the daemon."""
     return unit.start_hint(held, _start_hint)
 
 
@@ -65,7 +65,7 @@ def _start_hint(held: Unit) -> str:
 
 
 def check(places: paths.Places) -> list[Finding]:
-    """Return the agent, its socket and its interpreter."""
+    """Check the agent, its socket and its interpreter."""
     found = look(places, "socket")
     nothing = "launchd has no agent for this daemon"
     return [unit.check_unit(found, nothing, lambda _: missing_interpreter(agent.file()), partial(_state, places))]
@@ -88,21 +88,21 @@ def _state(places: paths.Places, found: Unit) -> Finding:
 
 
 def missing_interpreter(path: str) -> str | None:
-    """Return the interpreter that the property list names, if it is not there: an upgrade may have moved it."""
+    """Return the interpreter that the property list names, if it is missing: an upgrade may have moved it."""
     words = _read(path).get("ProgramArguments")
     python = words[0] if isinstance(words, list) and words else None
     return python if isinstance(python, str) and not os.access(python, os.X_OK) else None
 
 
 def search_path(places: paths.Places) -> str | None:
-    """Return the PATH that launchd gives the daemon; None where it has no agent."""
+    """Return the PATH that launchd gives the daemon; None if it has no agent."""
     variables = _read(agent.file()).get("EnvironmentVariables") if agent.serves(places) else None
     path = variables.get("PATH") if isinstance(variables, dict) else None
     return path if isinstance(path, str) else None
 
 
 def _read(path: str) -> dict[str, object]:
-    """Return the property list; empty when it is not to be read, as launchd says itself when it loads it."""
+    """Return the property list; empty if it cannot be read, which launchd reports itself when it loads it."""
     try:
         with open(path, "rb") as file:
             found = plistlib.load(file)

@@ -1,8 +1,8 @@
-"""Whether a daemon runs, found out without waking it.
+"""Search for a running daemon, without starting one.
 
-Order: the registry and its process; then, where a service manager runs, what it says of the service (a degraded daemon
-may have been unable to write the registry). Only then is there something to connect to: a connection to a socket
-that a service manager holds would start the daemon.
+Order: the registry and its process; then, where a service manager runs, its state of the service (a degraded daemon
+may have been unable to write the registry). Only then is it safe to connect: a connection to a socket that a service
+manager holds would start the daemon.
 """
 
 import os
@@ -20,12 +20,12 @@ from hearth.paths import Places
 
 
 class RunningDaemon(NamedTuple):
-    """A daemon that runs: where it listens and which process it is."""
+    """Running daemon: its endpoint and its process."""
 
     endpoint: str
     pid: int
     start_time: int
-    # The token that it requires over TCP; empty otherwise.
+    # The token that the daemon requires over TCP; empty otherwise.
     token: str = ""
 
     def control(self) -> ControlConnection:
@@ -36,7 +36,7 @@ class RunningDaemon(NamedTuple):
 def find(places: Places) -> RunningDaemon | None:
     """Return the daemon of these places, if it runs.
 
-    Else one of the same profile that runs with another runtime folder.
+    Otherwise return a daemon of the same profile that runs with another runtime folder, if there is one.
     """
     return _find_here(places) or _find_elsewhere(places)
 
@@ -65,13 +65,13 @@ def _find_here(places: Places) -> RunningDaemon | None:
 
 
 def endpoint_of(entry: registry.Entry, places: Places) -> str:
-    """Return where a daemon is reached: where its entry says, or at the usual place if there is nothing."""
+    """Return the endpoint of a daemon: that of its entry, or the usual one if nothing is there."""
     is_there = entry.endpoint.startswith(TCP) or listening.is_there(entry.endpoint)
     return entry.endpoint if is_there else places.socket
 
 
 def document(places: Places) -> dict[str, Any]:
-    """Return the status document, the daemon's own when it runs. Raises Unreachable when that one is silent."""
+    """Return the status document, the daemon's own if it runs. Raises Unreachable if that daemon does not answer."""
     daemon = find(places)
     if daemon is None:
         return absent(places)
@@ -80,7 +80,7 @@ def document(places: Places) -> dict[str, Any]:
 
 
 def absent(places: Places) -> dict[str, Any]:
-    """Return the status document when nothing runs; `lights` says what would start the daemon."""
+    """Return the status document for no running daemon; `lights` says what would start it."""
     held = service_state.look(places, "socket")
     return {
         "running": False,
@@ -108,12 +108,12 @@ def absent(places: Places) -> dict[str, Any]:
 
 
 def own_daemons() -> Iterator[tuple[str, RunningDaemon]]:
-    """Yield what each is called (its profile, or the hash of its config's path), and where it is."""
-    # The default one may be where the system's systemd has put it, whatever else there is.
+    """Yield each running daemon with its key: its profile, or the hash of its config's path."""
+    # The default daemon may be one of the system's systemd, whatever the folders show.
     keys = {paths.DEFAULT_PROFILE, *_keys(os.path.join(paths.runtime_dir(), "mcp")), *profile_lock.keys()}
     for key in sorted(keys):
         try:
-            # A config's hash names the same folder and socket as its path does.
+            # The hash of a config's path leads to the same folder and socket as the path.
             daemon = find(paths.Places(key))
         except ValueError:
             continue
@@ -133,5 +133,5 @@ def _is_ours(daemon: RunningDaemon) -> bool:
         with daemon.control() as control:
             return control.status().get("executable") == sys.executable
     except Unreachable:
-        # It has just gone, or hangs: nothing that asking once more would mend.
+        # The daemon has just stopped, or hangs: a retry would not help.
         return False

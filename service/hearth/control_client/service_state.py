@@ -1,6 +1,6 @@
-"""Holder of the socket while no daemon runs: systemd, launchd or Windows, each in a module with these names.
+"""State of the service manager that holds the socket while no daemon runs: systemd, launchd or Windows.
 
-`check` is doctor's look at it; at systemd it looks in `doctor.units`.
+Each has a module with these names. `check` is doctor's check of it; for systemd, that is in `doctor.units`.
 """
 
 import sys
@@ -30,7 +30,7 @@ else:
     from hearth.control_client.systemd_unit import ADVICE_ON_PATH, ADVICE_ON_VARIABLES, look, search_path, start_hint
 
     def check(places: Places) -> list[Finding]:
-        """Return no finding: there is no service manager that is known."""
+        """Return no finding: there is no known service manager."""
         return []
 
 

@@ -1,7 +1,7 @@
-"""What systemd says about Hearth's units: the user's own, or the system's. Looks only; `install` is what changes them.
+"""State of Hearth's systemd units: the user's own, or the system's. Reads only; `install` changes them.
 
-See `holder`. Asks only a manager that is there: the user's has its private socket in the runtime folder, so that a
-scratch one has none.
+See `service_state`. Asks only a manager that exists: the user's has its private socket in the runtime folder, so that
+a scratch runtime folder has none.
 """
 
 import json
@@ -15,7 +15,7 @@ from hearth.host import commands
 from hearth.host.linux import units
 from hearth.host.posix import peers
 
-# The manager answers from memory; one that takes longer is not worth waiting for.
+# The manager answers from memory; a slower one is not worth waiting for.
 SYSTEMCTL_SECONDS = 5.0
 ADVICE_ON_VARIABLES = "Do as it says; variables are set where the daemon starts: for systemd, in environment.d(5)."
 ADVICE_ON_PATH = (
@@ -26,20 +26,20 @@ _PROPERTIES = ("Id", "LoadState", "ActiveState", "Result", "MainPID", "FragmentP
 
 
 def units_of(places: paths.Places) -> units.Units | None:
-    """Return the units of this daemon; None for one that is named by a config's path, which has none."""
+    """Return the units of this daemon; None for a daemon that is named by its config's path, which has none."""
     if places.config:
         return None
     return units.of_user(peers.own_uid()) if places.system_wide else units.of_profile(places.profile)
 
 
 def unit_name(places: paths.Places, kind: str) -> str | None:
-    """Return the unit of this daemon, by its name."""
+    """Return the name of this daemon's unit of that kind; None if it has none."""
     found = units_of(places)
     return found and (found.socket if kind == "socket" else found.service)
 
 
 def user_manager_runs() -> bool:
-    """Return whether a systemd user manager serves this runtime folder."""
+    """Tell whether a systemd user manager serves this runtime folder."""
     return os.path.exists(os.path.join(paths.runtime_dir(), "systemd", "private"))
 
 
@@ -48,14 +48,14 @@ def _manager_runs(places: paths.Places) -> bool:
 
 
 def look(places: paths.Places, kind: str) -> Unit | None:
-    """Return the daemon's unit of this kind; None when there is no manager to ask, or it has no name there."""
+    """Return the daemon's unit of this kind; None if no manager answers, or if the daemon has no unit."""
     name = unit_name(places, kind)
     said = _ask(places, "show", f"--property={','.join(_PROPERTIES)}", "--", name) if name else None
     return parse(name, said) if name and said is not None else None
 
 
 def _ask(places: paths.Places, *arguments: str) -> str | None:
-    """Return what the daemon's systemd says; None when there is none, or it does not answer."""
+    """Return the output of systemctl for the daemon's manager; None if there is none, or it does not answer."""
     found = units_of(places)
     if found is None or not _manager_runs(places):
         return None
@@ -68,7 +68,7 @@ def _ask(places: paths.Places, *arguments: str) -> str | None:
 
 
 def parse(name: str, text: str) -> Unit:
-    """Return what `systemctl show` printed, as a Unit."""
+    """Parse the output of `systemctl show`."""
     known = dict(line.partition("=")[::2] for line in text.splitlines())
     return Unit(
         name=name,
@@ -83,7 +83,7 @@ def parse(name: str, text: str) -> Unit:
 def search_path(places: paths.Places) -> str | None:
     """Return the PATH that systemd gives the daemon at its next start.
 
-    None: systemd does not start it, or does not tell.
+    None if systemd does not start the daemon, or does not answer.
     """
     name = unit_name(places, "service")
     said = _ask(places, "show", "--property=LoadState,Environment", "--", name) if name else None
@@ -96,12 +96,12 @@ def search_path(places: paths.Places) -> str | None:
 
 
 def path_in(environment: str) -> str | None:
-    """Return the PATH among the settings of a unit as `systemctl show` prints them: quoted as for a shell. Pure."""
+    """Return the PATH in a unit's Environment, which `systemctl show` prints with shell quoting. Pure."""
     try:
         words = shlex.split(environment)
     except ValueError:
         return None
-    # Within quotes shlex leaves the backslash of what only a shell would take for more than itself.
+    # Within quotes, shlex keeps the backslash before characters that are special only to a shell.
     set_here = [word[5:].replace("\\$", "$").replace("\\`", "`") for word in words if word.startswith("PATH=")]
     return set_here[-1] if set_here else None
 
@@ -115,7 +115,7 @@ def _manager_path(places: paths.Places) -> str | None:
 
 
 def start_hint(held: Unit | None) -> str:
-    """Return what would start the daemon, in a sentence."""
+    """Return a sentence on what would start the daemon."""
     if held is None or not held.installed:
         return BY_BRIDGE
     if held.active == "active":

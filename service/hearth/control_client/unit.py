@@ -1,6 +1,6 @@
 """Unit of a service manager, and the findings that launchd's agent and the task of Windows share.
 
-Pure; systemd's units are looked at in `doctor.units`.
+Pure. systemd's units are checked in `doctor.units`.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hearth.findings import Finding, FixRequest
 
 AGAIN = "hearth install"
-# Said of a daemon that no service manager starts.
+# Hint for a daemon that no service manager starts.
 BY_BRIDGE = "The first bridge starts it: `hearth connect` leads your clients to it."
 
 
@@ -25,21 +25,22 @@ class Unit(NamedTuple):
 
     @property
     def systemctl(self) -> str:
-        """Return what to type to reach the systemd that has it."""
+        """The command that reaches the systemd of this unit."""
         return "systemctl" if self.name.startswith("mcp-user@") else "systemctl --user"
 
 
 def start_hint(held: Unit | None, sentence: Callable[[Unit], str]) -> str:
-    """Return what would start the daemon: the first bridge, or what the sentence says of what is installed."""
+    """Return what would start the daemon: the first bridge, or the given sentence about the installed unit."""
     return sentence(held) if held and held.installed else BY_BRIDGE
 
 
 def check_unit(
     held: Unit | None, nothing: str, missing: Callable[[Unit], str | None], state: Callable[[Unit], Finding]
 ) -> Finding:
-    """Return why it would not start the daemon, or its state.
+    """Return why a unit would not start the daemon, or its state.
 
-    `nothing` is said of a daemon that has none; `missing` finds the interpreter that it names and that is not there.
+    `nothing` is the message for a daemon without a unit; `missing` returns the interpreter that the unit names, if it
+    does not exist.
     """
     if held is None:
         return Finding("units.manager", "ok", f"{nothing}: the first bridge starts it")

@@ -1,6 +1,6 @@
-"""What starts the daemon on Windows: the logon task, or the service. Looks only; `install` changes them.
+"""State of the logon task or the service that starts the daemon on Windows. Reads only; `install` changes them.
 
-See `holder`.
+See `service_state`.
 """
 
 import os
@@ -24,7 +24,7 @@ _NAMESPACE = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
 
 
 def look(places: paths.Places, kind: str) -> Unit | None:
-    """Return the service or the task as a unit; None for a daemon that has none. Asks nobody: it is quick."""
+    """Return the service or the task as a unit; None for a daemon that has none. Runs no program, so it is quick."""
     if not task.serves(places):
         return None
     if task.service_is_there():
@@ -33,7 +33,7 @@ def look(places: paths.Places, kind: str) -> Unit | None:
 
 
 def start_hint(held: Unit | None) -> str:
-    """Return what would start the daemon, in a sentence."""
+    """Return a sentence on what would start the daemon."""
     return unit.start_hint(held, _start_hint)
 
 
@@ -44,7 +44,7 @@ def _start_hint(held: Unit) -> str:
 
 
 def check(places: paths.Places) -> list[Finding]:
-    """Return the task, or the service, and the interpreter that it starts."""
+    """Check the task, or the service, and the interpreter that it starts."""
     found = look(places, "service")
     return [unit.check_unit(found, "no task or service is for this daemon", _missing, _state)]
 
@@ -74,7 +74,7 @@ def _ask_scheduler(name: str) -> Finding:
 
 
 def missing_interpreter(text: str) -> str | None:
-    """Return the interpreter that the task's XML names, if it is not there: an upgrade may have moved it."""
+    """Return the interpreter that the task's XML names, if it is missing: an upgrade may have moved it."""
     try:
         command = ElementTree.fromstring(text).findtext(f"{_NAMESPACE}Actions/{_NAMESPACE}Exec/{_NAMESPACE}Command")
     except ElementTree.ParseError:
@@ -83,9 +83,9 @@ def missing_interpreter(text: str) -> str | None:
 
 
 def search_path(places: paths.Places) -> str | None:
-    """Return the PATH of the next logon, which the Task Scheduler and the service manager give.
+    """Return the PATH of the next logon, which the Task Scheduler and the service manager give to the daemon.
 
-    None where it has neither.
+    None for a daemon without a task or a service.
     """
     held = look(places, "service")
     if sys.platform != "win32" or held is None or not held.installed:
