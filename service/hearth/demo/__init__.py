@@ -1,4 +1,4 @@
-"""What `hearth demo` shows: a small MCP server, and a run of several agents that share it.
+"""Demo of `hearth demo`: a small MCP server, and a run of several agents that share it.
 
 The server's half (`tools`, `protocol`, `server`) is standard library only, so that it starts in tens of
 milliseconds.

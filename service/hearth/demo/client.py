@@ -1,6 +1,6 @@
-"""An agent's side of MCP over a child's pipes, in either era, with the time of every answer.
+"""MCP client of an agent, over a child's pipes, in either era, with the time of every answer.
 
-Its first line is written when the child has barely been started, as clients do. Knows nothing of Hearth.
+The first line is written right after the start of the child, as clients do. Knows nothing of Hearth.
 """
 
 import json
@@ -12,12 +12,12 @@ from hearth import __version__
 from hearth.demo.protocol import CAPABILITIES_KEY, LEGACY_VERSIONS, MODERN_VERSION, VERSION_KEY
 from hearth.stdio_client import ClientError, Conversation, Message
 
-# Five servers that import a large SDK at once, on a slow machine, have been seen to take ten seconds.
+# Five servers that import a large SDK at once took ten seconds on a slow machine.
 ANSWER_SECONDS = 60.0
 
 
 class DemoClient(Conversation):
-    """One child process and the conversation with it."""
+    """Client with one child process, and the conversation with it."""
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], modern: bool) -> None:
         super().__init__(name, command, environment)
@@ -28,14 +28,14 @@ class DemoClient(Conversation):
         self._opening = self._open()
 
     def first_answer(self) -> float:
-        """Seconds from the start of the child to its first answer. Raises ClientError."""
+        """Return the seconds from the start of the child to its first answer. Raises ClientError."""
         arrived, self.opened = self._result(self._opening)
         if not self._modern:
             self.send({"method": "notifications/initialized"})
         return arrived - self.started
 
     def tools_listed(self) -> float:
-        """Seconds from the start of the child to its list of tools. Raises ClientError."""
+        """Return the seconds from the start of the child to its list of tools. Raises ClientError."""
         arrived, result = self._result(self.request("tools/list"))
         self._tools = [each["name"] for each in result["tools"]]
         return arrived - self.started
@@ -48,19 +48,19 @@ class DemoClient(Conversation):
         return self.send_request(method, params)
 
     def call(self, tool: str, progress: bool = False, **arguments: Any) -> int:
-        """Call a tool, whatever stands before its name; return the request's id. Raises ClientError."""
+        """Call a tool, whatever prefix its name has; return the request's id. Raises ClientError."""
         meta = {"_meta": {"progressToken": self._ids + 1}} if progress else {}
         return self.request("tools/call", name=self._full_name(tool), arguments=arguments, **meta)
 
     def text(self, request: int) -> str:
-        """Return the text that a call returned. Raises ClientError, also for a tool that failed."""
+        """Return the text of a call's result. Raises ClientError, also for a tool that failed."""
         _, result = self._result(request)
         if result.get("isError"):
             raise ClientError(f"{self.name} called a tool that failed: {json.dumps(result)}")
         return str(result["content"][0]["text"])
 
     def wait_for_progress(self, request: int) -> None:
-        """Wait for the first sign that a call runs. Raises ClientError."""
+        """Wait for the first progress notification of a call. Raises ClientError."""
         self._wait(lambda message: message.get("params", {}).get("progressToken") == request, "progress")
 
     def _open(self) -> int:

@@ -1,7 +1,7 @@
-"""The demo server's side of MCP, in both eras: lines in, lines out, the time given by the caller. No I/O.
+"""Server side of MCP for the demo, in both eras: lines in, lines out, the time given by the caller. No I/O.
 
-A request that names its protocol version in `_meta` is modern (2026-07-28) and stands for itself; any other
-is legacy and needs `initialize` first. Both may come on one connection. Rules that the code follows:
+A request that names its protocol version in `_meta` is modern (2026-07-28) and self-contained; any other
+is legacy and needs `initialize` first. Both may arrive on one connection. Rules that the code follows:
 
     request                    legacy, initialized    legacy, before    modern
     initialize                 -32600                 result            -32601
@@ -20,7 +20,7 @@ from hearth import __version__
 from hearth.demo.tools import DEFINITIONS, BadArgumentsError, Toolbox, slow_plan
 
 MODERN_VERSION = "2026-07-28"
-# Not 2025-03-26: whoever speaks it must take batches.
+# Not 2025-03-26: a server of that revision must accept batches.
 LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2024-11-05")
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
@@ -28,14 +28,14 @@ SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 SERVER_INFO = {"name": "hearth-demo", "title": "Hearth's demo server", "version": __version__}
 INSTRUCTIONS = "Four small tools that show whether agents share one server: add, count, slow, whoami."
-# The list never changes within a version of the server; an hour is what a client may keep it.
+# The list never changes within a version of the server; a client may cache it for an hour.
 LIST_TTL_MS = 3_600_000
 
 Message = dict[str, Any]
 
 
 class RpcError(Exception):
-    """A request that is answered with an error."""
+    """Error answer to a request."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class RpcError(Exception):
 
 
 class SlowCall:
-    """A `slow` call on its way."""
+    """Running `slow` call."""
 
     def __init__(self, request: Message, modern: bool, now: float, seconds: float, steps: int) -> None:
         self.id = request["id"]
@@ -57,12 +57,12 @@ class SlowCall:
         self._interval = seconds / steps
 
     def due(self) -> float:
-        """When its next step is reached."""
+        """Return the time of the next step."""
         return self._started + self._interval * (self.done + 1)
 
 
 class DemoConversation:
-    """One client on one pair of pipes."""
+    """Conversation with one client on one pair of pipes."""
 
     def __init__(self, tools: Toolbox) -> None:
         self._tools = tools
@@ -72,16 +72,16 @@ class DemoConversation:
         self._out: list[bytes] = []
 
     def data_to_send(self) -> bytes:
-        """Return the lines that are to be written now."""
+        """Return the lines to write now."""
         lines, self._out = self._out, []
         return b"".join(lines)
 
     def next_due(self) -> float:
-        """When `advance` has something to do; infinity when there is nothing to wait for."""
+        """Return the time at which `advance` has something to do; infinity if no call is running."""
         return min((call.due() for call in self._running.values()), default=math.inf)
 
     def advance(self, now: float) -> None:
-        """Take every step of a slow call that is due."""
+        """Do every step of slow calls that is due."""
         for key, call in list(self._running.items()):
             while call.done < call.steps and call.due() <= now:
                 call.done += 1
@@ -91,7 +91,7 @@ class DemoConversation:
                 self._answer(call.id, _finish(_text(f"{call.steps} steps done"), call.modern))
 
     def receive_line(self, line: bytes, now: float) -> None:
-        """Take one line from the client."""
+        """Handle one line from the client."""
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):

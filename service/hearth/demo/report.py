@@ -1,4 +1,4 @@
-"""What the demo measured. Every figure comes from a run; nothing here has a value of its own."""
+"""Results of the demo. Every figure comes from a run; no value is defined here."""
 
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds from the start of each agent's process until …"""
+    """Seconds from the start of each agent's process to its first answer, and to its list of tools."""
 
     first_answer: list[float]
     tools_listed: list[float]
@@ -15,7 +15,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Side:
-    """One way to serve the agents: how many server processes, how much memory, how long they took."""
+    """One way to serve the agents: its server processes, its memory, its times."""
 
     server_pids: list[int]
     servers_bytes: int
@@ -26,13 +26,13 @@ class Side:
 
     @property
     def total_bytes(self) -> int:
-        """Return the memory of everything."""
+        """Memory of servers, daemon and bridges."""
         return self.servers_bytes + self.daemon_bytes + self.bridges_bytes
 
 
 @dataclass(frozen=True)
 class Kill:
-    """The daemon was killed while every agent had a call in flight."""
+    """Result of killing the daemon while every agent had a call in flight."""
 
     pid_before: int
     pid_after: int
@@ -44,7 +44,7 @@ class Kill:
 
 @dataclass(frozen=True)
 class IdleExit:
-    """The daemon after the last agent had left, and when the kernel said that it had gone."""
+    """Exit of the idle daemon after the last agent left, and when the kernel reported it."""
 
     pid: int
     timeout_seconds: float
@@ -53,13 +53,13 @@ class IdleExit:
 
 @dataclass(frozen=True)
 class Report:
-    """A whole run."""
+    """Report of a whole run."""
 
     agents: int
     eras: list[str]
     servers: list[str]
     measure: str
-    # None where there is no server of realistic weight to compare with.
+    # None if there is no server of realistic size to compare with.
     apart: Side | None
     hearth: Side
     daemon_pid: int
@@ -73,11 +73,11 @@ class Report:
 
     @property
     def break_even_bytes(self) -> float:
-        """From which size of one agent's servers on Hearth takes less memory than servers per agent."""
+        """Size of one agent's servers from which Hearth takes less memory than servers per agent."""
         return (self.hearth.daemon_bytes + self.hearth.bridges_bytes) / (self.agents - 1)
 
     def as_document(self) -> dict[str, Any]:
-        """Return what `hearth demo --json` prints."""
+        """Return the document of `hearth demo --json`."""
         derived = {
             "apartBytes": self.apart.total_bytes if self.apart else None,
             "hearthBytes": self.hearth.total_bytes,

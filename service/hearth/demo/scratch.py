@@ -1,7 +1,7 @@
-"""A home of its own for the demo, and nothing left of it afterwards: no file, no process, also after Ctrl-C.
+"""Scratch home for the demo, which leaves nothing behind: no file, no process, also after Ctrl-C.
 
-HOME and XDG_RUNTIME_DIR point into it, which keeps the demo's daemon apart from the user's own, and away
-from the user's systemd. Every process of the demo is recognised by that HOME.
+HOME and XDG_RUNTIME_DIR point into it, which separates the demo's daemon from the user's own, and from the user's
+systemd. Every process of the demo is recognised by that HOME.
 """
 
 import os
@@ -14,26 +14,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# prctl(2): PR_SET_CHILD_SUBREAPER. A daemon forks itself away; this brings it back to be reaped.
+# prctl(2): PR_SET_CHILD_SUBREAPER. A daemon detaches itself by forking; as a subreaper, the demo can reap it.
 _SET_CHILD_SUBREAPER = 36
-# What a client hands to an MCP server; nothing of the user's own XDG_* must leak into the scratch home.
+# Variables that a client passes to an MCP server; none of the user's XDG_* must leak into the scratch home.
 _KEPT_VARIABLES: tuple[str, ...] = ("LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 if sys.platform == "win32":
     _KEPT_VARIABLES += ("COMSPEC", "PATHEXT", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "WINDIR")
-# SIGKILL is not discussed; this bounds a machine that is too busy to bury its dead.
+# No process can refuse SIGKILL; this bounds the wait on a machine that is too busy to reap its processes.
 CLEAN_UP_SECONDS = 10.0
-# Long for a process that has already been killed, short where a shell left a child of its own to us.
+# Long for a process that has already been killed, short if a shell left a child of its own to this process.
 BURIAL_SECONDS = 1.0
 _POLL_SECONDS = 0.02
 
 
-# Each of them ends a program at once by default; here, something must be cleared away first.
+# Each signal ends a program at once by default; the demo must clean up first.
 _ENDING_SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
 ]
 
 
-# A pipe's name does not depend on the home: there, the demo has a profile that no daemon of the user's has.
+# A pipe's name does not depend on the home: on Windows, the demo has a profile that no daemon of the user has.
 PROFILE = f"demo-{os.getpid()}" if sys.platform == "win32" else ""
 _CONFIG_FOLDER = os.path.join("hearth", "profiles", PROFILE) if PROFILE else os.path.join(".config", "hearth")
 
@@ -45,7 +45,7 @@ def _own_variables(folder: str, home: str) -> dict[str, str]:
 
 
 class Scratch:
-    """The folder, and what belongs to it."""
+    """Scratch folder, with its environment, its files and its processes."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -62,7 +62,7 @@ class Scratch:
             file.write(text)
 
     def processes(self) -> list[int]:
-        """Return every process that has this home, the calling one excepted. Only Linux tells; elsewhere none."""
+        """Return every process with this home, except the calling one. Linux only; elsewhere the list is empty."""
         mark = os.fsencode(f"HOME={self.home}")
         found = []
         for name in os.listdir("/proc") if os.path.isdir("/proc/self") else []:
@@ -72,12 +72,12 @@ class Scratch:
                         if mark in file.read().split(b"\0"):
                             found.append(int(name))
                 except OSError:
-                    # Gone meanwhile, or another user's.
+                    # The process has exited meanwhile, or is another user's.
                     continue
         return found
 
     def wait_until_empty(self, seconds: float) -> list[int]:
-        """Wait for the last process to go by itself; return those that did not."""
+        """Wait until every process has exited by itself; return those that have not."""
         deadline = time.monotonic() + seconds
         while (left := self.processes()) and time.monotonic() < deadline:
             _reap()
@@ -85,15 +85,15 @@ class Scratch:
         return left
 
     def clear(self) -> None:
-        """End every process, remove every file."""
+        """Kill every process, and remove every file."""
         deadline = time.monotonic() + CLEAN_UP_SECONDS
-        # More than once: a bridge may start a daemon between the look and the kill.
+        # Repeated, because a bridge may start a daemon between the search and the kill.
         while (left := self.processes()) and time.monotonic() < deadline:
             for pid in left:
                 _kill(pid)
             _reap()
             time.sleep(_POLL_SECONDS)
-        # One that is about to end has no environment any more, but still is a child to be buried.
+        # A process that is about to exit has no environment any more, but is still a child to reap.
         deadline = time.monotonic() + BURIAL_SECONDS
         while not _reap() and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
@@ -109,7 +109,7 @@ def _kill(pid: int) -> None:
 
 
 def _reap() -> bool:
-    """Bury children that have ended, adopted ones too; whether there is none left."""
+    """Reap children that have exited, adopted ones too; return whether none is left."""
     if sys.platform != "win32":
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -132,8 +132,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def scratch_home() -> Iterator[Scratch]:
-    """Yield a scratch home that is gone at the end, however it comes."""
-    # A short path: a socket's may have 107 bytes, and TMPDIR may be long.
+    """Yield a scratch home that is removed at the end, whatever happens."""
+    # A short path: a socket's path may have 107 bytes, and TMPDIR may be long.
     folder = tempfile.mkdtemp(prefix="hearth-demo-", dir="/tmp" if os.access("/tmp", os.W_OK) else None)
     scratch = None
     _adopt_orphans(True)
@@ -142,7 +142,7 @@ def scratch_home() -> Iterator[Scratch]:
         scratch = Scratch(folder)
         yield scratch
     finally:
-        # A second Ctrl-C must not stop the cleaning up.
+        # A second Ctrl-C must not stop the cleanup.
         for number in former:
             signal.signal(number, signal.SIG_IGN)
         if scratch:

@@ -1,7 +1,7 @@
-"""The demo's MCP server on standard input and output: `python -I -m hearth.demo.server`.
+"""MCP server of the demo on standard input and output: `python -I -m hearth.demo.server`.
 
-A thread reads, the main thread answers and keeps the time of slow calls: a thread instead of select,
-because Windows cannot select on a pipe. When the input ends, the server ends.
+A thread reads; the main thread answers and times slow calls. A thread is used instead of select, because Windows
+cannot select on a pipe. The server exits when its input ends.
 """
 
 import math
@@ -32,7 +32,7 @@ def _write(data: bytes) -> None:
 def serve() -> None:
     """Answer until the input ends."""
     lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-    # Daemon: a reader that is blocked on a pipe must not keep a finished server alive.
+    # Daemon thread: a reader that is blocked on a pipe must not keep a finished server alive.
     threading.Thread(target=_read_lines, args=(lines,), daemon=True).start()
     conversation = DemoConversation(Toolbox())
     while True:
@@ -50,13 +50,13 @@ def serve() -> None:
 
 
 def main() -> None:
-    """The entry point."""
-    # Typed by hand and ended with Ctrl-C, it should end, not show a traceback.
+    """Run the server until its input ends."""
+    # In a terminal, Ctrl-C should end the server without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         serve()
     except BrokenPipeError:
-        # The reader of our answers has gone, so there is nobody to tell.
+        # The reader of the answers has closed the pipe, so there is nothing to report to.
         os._exit(0)
 
 

@@ -1,6 +1,6 @@
-"""The demo's acts: servers apart, servers shared, the kill, the end. Each measures and returns what it saw.
+"""Steps of the demo: separate servers, shared servers, the kill, the idle exit. Each returns its measurements.
 
-Uses Hearth as a stranger would: bridges that are started as a client starts them, and `hearth status --json`.
+Uses Hearth only from outside: bridges that are started as a client starts them, and `hearth status --json`.
 """
 
 import importlib.util
@@ -20,28 +20,28 @@ from hearth.stdio_client import ClientError
 
 # Long enough for one agent to follow another, short enough to wait for.
 IDLE_TIMEOUT_SECONDS = 1.0
-# Going out takes the stop of the servers on top of the idle time.
+# The exit takes the time to stop the servers, in addition to the idle time.
 IDLE_PATIENCE_SECONDS = 30.0
-# Starts of one more agent; the median of three is not moved by one hiccup.
+# Starts of one more agent; one outlier does not move the median of three.
 SAMPLES = 3
-# A large server takes a second or more to start, and a hiccup does not matter then.
+# A large server takes a second or more to start, so an outlier does not matter.
 SAMPLES_APART = 1
 # Long enough that every agent's call is surely running when the daemon is killed.
 SLOW_SECONDS = 1.0
 STATUS_SECONDS = 30.0
-# SIGKILL, which is what any signal comes to on Windows.
+# SIGKILL; on Windows, every signal has this effect.
 KILL = 9
 
 
 class Commands(NamedTuple):
-    """How to start a bridge, and how to ask for the status."""
+    """Commands that start a bridge and print the status."""
 
     bridge: Sequence[str]
     status: Sequence[str]
 
 
 def known_servers() -> dict[str, list[str]]:
-    """Return the demo server, and one from PyPI where it is installed (the extra `demo`): servers in use are larger."""
+    """Return the demo server, and one from PyPI if it is installed (the extra `demo`): real servers are larger."""
     servers = {"demo": [sys.executable, "-I", "-m", "hearth.demo.server"]}
     if importlib.util.find_spec("mcp_server_time"):
         servers["time"] = [sys.executable, "-I", "-m", "mcp_server_time", "--local-timezone", "UTC"]
@@ -55,13 +55,13 @@ def config_text(servers: Mapping[str, Sequence[str]]) -> str:
         # A JSON string is a TOML string as long as it is not escaped beyond ASCII.
         quoted = [json.dumps(word, ensure_ascii=False) for word in (command, *arguments)]
         lines += [f"[mcpServers.{name}]", f"command = {quoted[0]}", f"args = [{', '.join(quoted[1:])}]"]
-        # One process for agents of both eras: a server that speaks both would else get one for each.
+        # One process for agents of both eras: otherwise a server that speaks both would get one for each.
         lines += ['isolation = "shared"']
     return "\n".join([*lines, ""])
 
 
 class Stage:
-    """A scratch home with agents in it."""
+    """Stage of the demo: a scratch home with agents in it."""
 
     def __init__(self, scratch: Scratch, commands: Commands, agents: int) -> None:
         self._scratch = scratch
@@ -75,7 +75,7 @@ class Stage:
 
     @property
     def can_compare(self) -> bool:
-        """Return whether there is a server of realistic weight: the demo's own weighs next to nothing."""
+        """Whether there is a server of realistic size: the demo's own takes next to no memory."""
         return len(self.servers) > 1
 
     def servers_apart(self) -> Side:
@@ -93,7 +93,7 @@ class Stage:
         return Side(pids, size, 0, 0, together, _merge(samples))
 
     def servers_shared(self) -> tuple[Side, dict[str, Any]]:
-        """Start all agents at the same moment, with no daemon; return what was measured and the status."""
+        """Start all agents at the same moment, without a daemon; return the measurements and the status."""
         self._clients = [self._bridge(number) for number in range(len(self.eras))]
         together = _merge([_times([client]) for client in self._clients])
         one_more = _merge([self._one_more(number) for number in range(SAMPLES)])
@@ -112,16 +112,16 @@ class Stage:
         return side, status
 
     def daemon_ids(self) -> list[str]:
-        """Return which daemon each agent was greeted by."""
+        """Return the id of the daemon that answered each agent's first request."""
         return [str(client.opened.get("_meta", {}).get("hearth/daemonId")) for client in self._clients]
 
     def ask_everybody(self, tool: str) -> list[int]:
-        """Let every agent call a tool, all at the same moment; return the numbers that they got."""
+        """Make every agent call a tool at the same moment; return the numbers in the answers."""
         calls = [(client, client.call(tool)) for client in self._clients]
         return [int(client.text(call)) for client, call in calls]
 
     def kill_daemon(self, pid: int) -> Kill:
-        """Kill the daemon while every agent waits for a call, and see who gets an answer."""
+        """Kill the daemon while every agent waits for a call, and count the answers."""
         calls = [(client, client.call("slow", True, seconds=SLOW_SECONDS, steps=10)) for client in self._clients]
         for client, call in calls:
             client.wait_for_progress(call)
@@ -133,7 +133,7 @@ class Stage:
         return Kill(pid, self.status()["pid"], len(calls), answered, alive, seconds)
 
     def let_go_out(self, pid: int) -> IdleExit:
-        """Have every agent leave, and wait until the kernel says that the daemon has gone."""
+        """Disconnect every agent, and wait until the kernel reports the daemon's exit."""
         start_time = processes.start_time(pid) or processes.UNKNOWN_START_TIME
         _leave(self._clients)
         left = time.monotonic()
@@ -142,7 +142,7 @@ class Stage:
         return IdleExit(pid, IDLE_TIMEOUT_SECONDS, time.monotonic() - left)
 
     def status(self) -> dict[str, Any]:
-        """Return what `hearth status --json` says in the scratch home."""
+        """Return the output of `hearth status --json` in the scratch home."""
         asked = subprocess.run(
             self._commands.status,
             env=self._scratch.environment,
@@ -174,7 +174,7 @@ class Stage:
 
 
 def _times(clients: Sequence[DemoClient]) -> Times:
-    """Return one agent's times: it is served when the last of its servers has answered."""
+    """Return one agent's times: those of the last of its servers to answer."""
     answered = max(client.first_answer() for client in clients)
     return Times([answered], [max(client.tools_listed() for client in clients)])
 
@@ -205,7 +205,7 @@ def _is_answered(client: DemoClient, call: int) -> bool:
 
 
 def run(commands: Commands, agents: int, tell: Callable[[str], None]) -> Report:
-    """Run every act; `tell` hears what is going on. Raises HearthError when something did not work."""
+    """Run every step; `tell` is called with a text about each. Raises HearthError if a step fails."""
     with scratch_home() as scratch:
         stage = Stage(scratch, commands, agents)
         names = " and ".join(stage.servers)

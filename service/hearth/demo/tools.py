@@ -1,13 +1,13 @@
-"""The demo server's tools: what they are called, what they promise, what they answer.
+"""Tools of the demo server: their names, their definitions, their answers.
 
-Knows nothing of JSON-RPC or of eras. `slow` is only described here: it takes time, so the protocol runs it.
+Knows nothing of JSON-RPC or of eras. `slow` is only defined here: it takes time, so the protocol runs it.
 """
 
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-# A demo call that sleeps longer than a minute would outlive the patience of any client.
+# A demo call that sleeps longer than a minute would exceed the timeout of any client.
 SLOW_LIMIT_SECONDS = 60.0
 SLOW_LIMIT_STEPS = 1000
 
@@ -59,11 +59,11 @@ DEFINITIONS: tuple[dict[str, Any], ...] = (
 
 
 class BadArgumentsError(Exception):
-    """The arguments do not fit the tool's schema; the model can read why and try again."""
+    """Error for arguments that do not match the tool's schema; the model can read why and try again."""
 
 
 class Toolbox:
-    """The tools that answer at once, and the counter that they share."""
+    """Tools that answer at once, and the counter that they share."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -74,7 +74,7 @@ class Toolbox:
         }
 
     def answers_at_once(self, name: object) -> bool:
-        """Return whether `call` knows the tool."""
+        """Tell whether `call` knows the tool."""
         return isinstance(name, str) and name in self._instant
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
@@ -101,7 +101,7 @@ def number(arguments: Mapping[str, Any], name: str, default: float | None = None
 
 
 def slow_plan(arguments: Mapping[str, Any]) -> tuple[float, int]:
-    """Seconds and steps of a `slow` call. Raises BadArgumentsError."""
+    """Return the seconds and steps of a `slow` call. Raises BadArgumentsError."""
     seconds, steps = number(arguments, "seconds", 1), number(arguments, "steps", 10)
     if not 0 <= seconds <= SLOW_LIMIT_SECONDS:
         raise BadArgumentsError(f"'seconds' must be from 0 to {SLOW_LIMIT_SECONDS:g}")
