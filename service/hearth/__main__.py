@@ -1,10 +1,10 @@
-"""`hearth` as typed. The bridge goes its own way before anything heavy is imported: its client waits for it."""
+"""Entry point of `hearth`. The bridge branches off before any heavy import: its client waits for it."""
 
 import sys
 
 
 def main() -> int:
-    """Run what the command line asks for; the exit code."""
+    """Run the command line; return the exit code."""
     if sys.argv[1:2] == ["bridge"]:
         from hearth.bridge import main as bridge
 

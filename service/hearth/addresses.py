@@ -1,4 +1,4 @@
-"""The address of a server that is not started by a command: what may stand in `url`. Pure.
+"""Addresses of servers that are not started by a command: the forms of `url`. Pure.
 
 http://HOST/…   https://HOST/…
 unix:/PATH/OF/SOCKET              HTTP over a Unix socket; the request goes to DEFAULT_REQUEST_PATH
@@ -6,16 +6,16 @@ unix:/PATH/OF/SOCKET:/REQUEST     the same with a request path of its own, and i
 """
 
 UNIX = "unix:"
-# Where MCP servers answer unless they say otherwise, this daemon among them.
+# The usual request path of MCP servers, this daemon included.
 DEFAULT_REQUEST_PATH = "/mcp"
 
 _REFERENCE = "${"
 
 
 def fault(url: str) -> str | None:
-    """What makes the address unusable, as a phrase to follow the key's name; None if nothing does.
+    """Return why the address is unusable, as a phrase to follow the key's name; None if it is usable.
 
-    A reference may stand for a host or for the beginning of a socket's path.
+    A reference may replace a host or the beginning of a socket's path.
     """
     if any(character < " " or character == "\x7f" for character in url):
         return "has a line end or another control character in it"
@@ -28,23 +28,23 @@ def fault(url: str) -> str | None:
 
 
 def _fault_of_socket(path: str) -> str | None:
-    # Two slashes would begin a host.
+    # Two slashes would start a host.
     if not path.startswith(("/", "~/", _REFERENCE)) or path.startswith("//") or path.endswith("/"):
         return "must give the whole path of the socket, as in unix:/run/user/1000/name.sock"
     return None
 
 
 def unix_parts(url: str) -> tuple[str, str]:
-    """The socket's path and the request's path of an address that begins with `unix:`."""
+    """Return the socket's path and the request's path of an address that begins with `unix:`."""
     rest = url.removeprefix(UNIX)
-    # As others write it, with an empty host.
+    # Some programs write the address with an empty host.
     rest = rest.removeprefix("//") if rest.startswith("///") else rest
     socket, colon, request = _parted(rest)
     return socket, "/" + request if colon else DEFAULT_REQUEST_PATH
 
 
 def _parted(rest: str) -> tuple[str, str, str]:
-    # Not inside a reference: `${SOCKET:-/run/x.sock}` has a colon of its own, though never one before a slash alone.
+    # A reference is skipped: `${SOCKET:-/run/x.sock}` has a colon of its own, though never directly before a slash.
     closing = rest.rfind("}") + 1
     head, tail = rest[:closing], rest[closing:]
     socket, colon, request = tail.partition(":/")

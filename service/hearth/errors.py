@@ -1,28 +1,28 @@
-"""Every error that Hearth raises on purpose, in one tree.
+"""Tree of all errors that Hearth raises on purpose.
 
     HearthError
     ├── ConfigError            the configuration cannot be used as it stands
-    ├── WireError              somebody sent bytes that do not follow the protocol
+    ├── WireError              a peer sent bytes that do not follow the protocol
     │   ├── FrameError         … as frames
     │   ├── MessageError       … as JSON-RPC; carries the id when one could be found
-    │   │   └── OverLimit      … or more messages than it may; carries when to come back
+    │   │   └── OverLimit      … or more messages than allowed; carries when to retry
     │   └── TooLarge           … beyond a limit
     ├── StartError             a daemon could not be started
     │   ├── FileAccessError    … because a folder, a lock or a private file cannot be used; other users of such
     │   │                        files catch this one alone
-    │   ├── AlreadyRunning     … because another one is; carries who
+    │   ├── AlreadyRunning     … because another one runs; carries which
     │   │   └── RunsElsewhere  … at another socket; carries which
-    │   ├── BadAddress         … because the address that was typed cannot be meant
-    │   └── NoUnixSocket       … because a Unix socket is not to be had here
+    │   ├── BadAddress         … because the given address makes no sense
+    │   └── NoUnixSocket       … because there are no Unix sockets here
     ├── Unreachable            the daemon did not answer
-    │   └── TurnedAway         … but for a sentence why it takes no connection more
+    │   └── TurnedAway         … except with the reason why it accepts no more connections
     ├── Refused                a request was understood and denied
-    │   └── NoRoom             … because too many are there already
+    │   └── NoRoom             … because there are too many already
     ├── VaultError             a secret could not be stored, or found where it was stored
     └── UpstreamError          an MCP server could not be started, or died
-        ├── UpstreamBusy       … or does not read what it is sent
-        ├── LoginRequired      … or wants a person to log in first
-        └── LoginFailed        … who could not
+        ├── UpstreamBusy       … or does not read its input
+        ├── LoginRequired      … or requires a login first
+        └── LoginFailed        … which failed
 
 Each class carries `exit_code`, for the command line, and `rpc_code`, for JSON-RPC. This module imports nothing,
 so that the bridge may use it.
@@ -30,7 +30,7 @@ so that the bridge may use it.
 
 
 class HearthError(Exception):
-    """Something went wrong that a person can be told about in one sentence."""
+    """Base class of Hearth's errors: each has one sentence for the user."""
 
     exit_code = 1
     rpc_code = -32603
@@ -39,12 +39,12 @@ class HearthError(Exception):
 
     @property
     def result(self) -> bytes | None:
-        """Return the raw result that takes the place of the error, where a tool of Hearth's own tells it."""
+        """Raw result that replaces the error, if a tool of Hearth's own reports it."""
         return None
 
 
 class ConfigError(HearthError):
-    """The configuration cannot be used. `problems` has one sentence per finding."""
+    """Error for an unusable configuration. `problems` has one sentence per problem."""
 
     exit_code = 2
 
@@ -54,19 +54,19 @@ class ConfigError(HearthError):
 
 
 class WireError(HearthError):
-    """The other side broke the protocol."""
+    """Error for a peer that violates the protocol."""
 
     rpc_code = -32600
 
 
 class FrameError(WireError):
-    """Bytes that are not a frame. The stream cannot be trusted after it."""
+    """Error for bytes that are not a frame. The stream cannot be trusted afterwards."""
 
 
 class TooLarge(WireError):
-    """A message beyond a limit; the sentence names the limit and its setting.
+    """Error for a message beyond a limit; the sentence names the limit and its setting.
 
-    `id` is its raw id, when it was seen to be the answer to a request.
+    `id` is its raw id, if the message was recognised as the answer to a request.
     """
 
     def __init__(self, message: str, id: bytes | None = None) -> None:
@@ -75,9 +75,9 @@ class TooLarge(WireError):
 
 
 class MessageError(WireError):
-    """A line that is not a JSON-RPC message. `id` is its raw id, when there was one to find; `asks`: of a request."""
+    """Error for a line that is not a JSON-RPC message. `id` is its raw id, if found; `asks`: it is a request's."""
 
-    # The beginning of the offending line, where a decoder of lines found it; for logs only.
+    # The beginning of the offending line, if a line decoder found it; for logs only.
     line = b""
 
     def __init__(self, message: str, rpc_code: int = -32600, id: bytes | None = None, asks: bool = False) -> None:
@@ -88,9 +88,9 @@ class MessageError(WireError):
 
 
 class OverLimit(MessageError):
-    """A message beyond what its client may send; the sentence names the limit and its setting."""
+    """Error for a message beyond a limit of its client; the sentence names the limit and its setting."""
 
-    # Not the client's mistake in what it says: the same words will do, later.
+    # The message itself is valid: the same message will succeed later.
     def __init__(self, message: str, reason: str, id: bytes | None, retry_after: int) -> None:
         super().__init__(message, -32603, id)
         self.retry_after = retry_after
@@ -99,7 +99,7 @@ class OverLimit(MessageError):
 
 
 class InstallationChanged(HearthError):
-    """A part of Hearth cannot be loaded: its files were moved, replaced or removed while the daemon ran."""
+    """Error for a module of Hearth whose files were moved, replaced or removed while the daemon ran."""
 
     def __init__(self, cause: ImportError) -> None:
         super().__init__(
@@ -109,23 +109,26 @@ class InstallationChanged(HearthError):
 
 
 class StartError(HearthError):
-    """A daemon could not be started; the sentence says why and what to do."""
+    """Error for a daemon that could not be started; the sentence says why and what to do."""
 
     exit_code = 1
 
 
 class FileAccessError(StartError):
-    """A folder, a lock or a private file cannot be used; the sentence says why and what to do."""
+    """Error for an unusable folder, lock or private file; the sentence says why and what to do."""
 
 
 class AlreadyRunning(StartError):
-    """Another daemon holds the lock."""
+    """Error for a start while another daemon holds the lock."""
 
     exit_code = 3
 
 
 class RunsElsewhere(AlreadyRunning):
-    """Another daemon of the profile runs with another runtime folder; `socket` names it, as `--socket` does."""
+    """Error for a start while a daemon of the profile runs with another runtime folder.
+
+    `socket` names that daemon, as `--socket` does.
+    """
 
     def __init__(self, socket: str) -> None:
         super().__init__(f"a daemon of this profile already runs: {socket}")
@@ -133,50 +136,50 @@ class RunsElsewhere(AlreadyRunning):
 
 
 class NoUnixSocket(StartError):
-    """The system, or the file system, has no Unix sockets."""
+    """Error for a system or file system without Unix sockets."""
 
 
 class BadAddress(StartError):
-    """An address to listen on that cannot be meant, or has to be meant explicitly."""
+    """Error for an address to listen on that makes no sense, or that must be confirmed explicitly."""
 
     exit_code = 2
 
 
 class Unreachable(HearthError):
-    """The daemon did not answer; the sentence says what to do."""
+    """Error for a daemon that did not answer; the sentence says what to do."""
 
     exit_code = 4
 
 
 class TurnedAway(Unreachable):
-    """The daemon is well, and takes no connection more; the sentence says why."""
+    """Error for a healthy daemon that accepts no more connections; the sentence says why."""
 
 
 class Refused(HearthError):
-    """Understood, and denied."""
+    """Error for a request that was understood and denied."""
 
     exit_code = 5
     rpc_code = -32602
 
 
 class NoRoom(Refused):
-    """One connection more would be too many; the sentence names the limit. It was counted, and told in the log."""
+    """Error for a connection beyond the limit, which the sentence names. The refusal was already counted and logged."""
 
 
 class VaultError(HearthError):
-    """A keyring, or the file in its place, refuses or is silent; the sentence says what to do."""
+    """Error for a keyring, or the file in its place, that refuses or does not answer; the sentence says what to do."""
 
 
 class UpstreamError(HearthError):
-    """An MCP server failed; the sentence names it."""
+    """Error for an MCP server that failed; the sentence names it."""
 
 
 class UpstreamBusy(UpstreamError):
-    """An MCP server does not read its standard input."""
+    """Error for an MCP server that does not read its standard input."""
 
 
 class LoginRequired(UpstreamError):
-    """An MCP server wants a person to log in, or to allow more; the sentence has the command to type."""
+    """Error for an MCP server that requires a login or more permissions; the sentence has the command to type."""
 
     def __init__(self, sentence: str, server: str) -> None:
         super().__init__(sentence)
@@ -184,4 +187,4 @@ class LoginRequired(UpstreamError):
 
 
 class LoginFailed(UpstreamError):
-    """A login came to nothing; the sentence says why."""
+    """Error for a login that failed; the sentence says why."""

@@ -1,11 +1,11 @@
 """Fault seams: named points where a test stops or kills the process, so that a race is hit on purpose.
 
-Ordinary running pays one look at a module global per seam: `SEAMS` is None and the `if` falls through.
+In normal operation, a seam costs one read of a module global: `SEAMS` is None and the `if` falls through.
 
     if SEAMS:
         SEAMS.hit("before-ack")
 
-A test arms them with `HEARTH_FAULTS`, a comma-separated list of `NAME=ACTION[@N][:FILE]`. ACTION is `kill`
+A test arms seams with `HEARTH_FAULTS`, a comma-separated list of `NAME=ACTION[@N][:FILE]`. ACTION is `kill`
 (SIGKILL to itself), `stop` (SIGSTOP to itself) or `exit`; N is the hit that counts (default the first).
 When FILE is given the seam acts only if it can remove FILE, so that exactly one process, once, takes the fault.
 """
@@ -14,20 +14,20 @@ import os
 
 NAMES = frozenset(
     {
-        "after-accept",  # a connection was accepted, nothing of it was read
-        "before-exec",  # the upstream's process is known to the watcher, its program not yet started
-        "before-ack",  # a line was taken, its acknowledgement not yet written
-        "after-ack",  # the acknowledgement was handed to the kernel
-        "mid-write",  # half of an answer was handed to the kernel
+        "after-accept",  # a connection was accepted, nothing was read from it
+        "before-exec",  # the orphan reaper knows the upstream's process, its program has not started yet
+        "before-ack",  # a line was received, its acknowledgement not yet written
+        "after-ack",  # the acknowledgement was passed to the kernel
+        "mid-write",  # half of an answer was passed to the kernel
         "before-answer",  # the upstream answered, nothing was written to the client
-        "before-unlink",  # going out; the socket file is still there
+        "before-unlink",  # shutting down; the socket file still exists
         "bridge-mid-write",  # the bridge wrote half a line to its client
     }
 )
 
 
 class Seams:
-    """The armed seams of this process."""
+    """Armed seams of this process."""
 
     def __init__(self, specification: str) -> None:
         self._armed: dict[str, tuple[str, int, str]] = {}
@@ -40,11 +40,11 @@ class Seams:
             self._armed[name] = (action, int(count or 1), claim)
 
     def armed(self, name: str) -> bool:
-        """Whether the seam would act at its next hit; for seams that need preparation, such as half a write."""
+        """Tell whether the seam would act at its next hit; for seams that need preparation, such as half a write."""
         return name in self._armed and self._armed[name][1] == 1
 
     def hit(self, name: str) -> None:
-        """Count one passage, and act when it is the armed one."""
+        """Count one hit, and act if it is the armed one."""
         if name not in self._armed:
             return
         action, left, claim = self._armed[name]

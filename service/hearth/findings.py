@@ -1,4 +1,4 @@
-"""Findings of `hearth doctor`, as data. Pure: looks at nothing, and does nothing about it."""
+"""Findings of `hearth doctor`, as data. Pure: runs no check and applies no fix."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -8,23 +8,23 @@ State = Literal["ok", "note", "broken"]
 FixName = Literal["close", "rotate", "forget", "sweep", "compile", "install", "start", "reload", "repoint", "renew"]
 
 
-# A server's entry, as it is written; and a server that was tried: the second follows from the first.
+# Checks of a server's entry, and of a server that was tried: the second failure follows from the first.
 _OF_ENTRIES = frozenset({"servers.reference", "servers.program", "servers.path", "servers.folder", "servers.file"})
 _OF_FAILURES = frozenset({"servers.failed", "servers.given_up", "servers.variable"})
 
 
 class FixRequest(NamedTuple):
-    """Request for a safe fix: its name, and the target. Two findings may request the same one."""
+    """Request for a safe fix: its name, and its target. Two findings may request the same fix."""
 
     name: FixName
     target: str = ""
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at: what is so, and what to do about it when it is not well.
+    """Result of one check: its message, and how to fix a problem.
 
-    `id` is "GROUP.CHECK", for machines and for the documentation, and stays; `subject` says which of several it is
-    about: a server, a unit, a file.
+    `id` is "GROUP.CHECK", for programs and for the documentation, and never changes; `subject` says which of several
+    objects is meant: a server, a unit, a file.
     """
 
     id: str
@@ -36,23 +36,23 @@ class Finding(NamedTuple):
 
     @property
     def group(self) -> str:
-        """Return the part of the installation that it is about."""
+        """Group of the check: the part of the installation that was checked."""
         return self.id.partition(".")[0]
 
 
 def is_well(findings: Sequence[Finding]) -> bool:
-    """Return whether nothing is broken."""
+    """Tell whether nothing is broken."""
     return all(finding.state != "broken" for finding in findings)
 
 
 def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings without the failure of a server whose entry in the config is found broken itself."""
+    """Return the findings without failures of servers whose entry in the config is itself broken."""
     entries = {finding.subject for finding in findings if finding.id in _OF_ENTRIES and finding.state == "broken"}
     return [each for each in findings if not (each.id in _OF_FAILURES and each.subject in entries)]
 
 
 def requested_fixes(findings: Sequence[Finding]) -> dict[FixRequest, list[Finding]]:
-    """Return what could be done, each once and in order, and for which findings."""
+    """Return the requested fixes, each once and in order, with their findings."""
     found: dict[FixRequest, list[Finding]] = {}
     for finding in findings:
         if finding.request and finding.state != "ok":
@@ -61,7 +61,7 @@ def requested_fixes(findings: Sequence[Finding]) -> dict[FixRequest, list[Findin
 
 
 def as_document(findings: Sequence[Finding]) -> dict[str, object]:
-    """Return what `hearth doctor --json` prints."""
+    """Return the document of `hearth doctor --json`."""
     return {
         "ok": is_well(findings),
         "findings": [
@@ -79,7 +79,7 @@ def as_document(findings: Sequence[Finding]) -> dict[str, object]:
 
 
 def verdict(findings: Sequence[Finding]) -> str:
-    """Return the last line."""
+    """Return the last line of the output, with the number of problems."""
     broken = sum(finding.state == "broken" for finding in findings)
     notes = sum(finding.state == "note" for finding in findings)
     beside = f"{notes} {'note' if notes == 1 else 'notes'}" if notes else ""

@@ -1,9 +1,9 @@
-"""Texts without secrets. Pure, and cheap to import: what a secret is, `secrecy` knows.
+"""Masking of secrets in texts. Pure, and cheap to import: `secret_patterns` knows which values are secrets.
 
-A secret is replaced wherever it stands in a text, also as JSON, in a URL, in base64 or hex, as programs write what they
-were given. Where it is long enough to be sure that it is no coincidence, so are the secret in capitals or small letters
-and one that is broken into lines. Fewer than four characters are never hidden: they stand in every other line, and are
-no secret worth the name.
+A secret is replaced wherever it occurs in a text, also as JSON, in a URL, in base64 or hex, as programs write their
+input. If a secret is long enough to exclude a coincidence, its upper-case and lower-case forms are replaced too, and so
+is a secret that is broken into lines. Fewer than four characters are never hidden: they occur in every other line, and
+are too short for a secret.
 """
 
 import binascii
@@ -13,22 +13,22 @@ from collections.abc import Iterable, Iterator
 
 MASK = "***"
 SHORTEST_CHARACTERS = 4
-# The beginning of a secret at the end of a text that was cut: so much of it is no coincidence.
+# Length from which the beginning of a secret at the end of a cut text is no coincidence.
 CUT_CHARACTERS = 8
 # Sixteen hexadecimal digits are no coincidence.
 HEX_CHARACTERS = 8
-# Shorter values are words, `postgres` say, whose capitals stand in names of variables.
+# Shorter values are words, such as `postgres`, whose upper-case forms occur in names of variables.
 CASE_CHARACTERS = 12
-# Of one that is broken into lines, parts of CUT_CHARACTERS are hidden: a shorter value would be all but shown by then.
+# Parts of CUT_CHARACTERS are hidden of a secret that is broken into lines: most of a shorter value would still show.
 BROKEN_CHARACTERS = 16
 # The pattern of a longer value takes long to compile; the lines of such a value are hidden one by one.
 _LONGEST_PATTERN_CHARACTERS = 1024
-# A line end, as it is or as JSON writes it, with what programs put around it.
+# A line end, as it is or as JSON writes it, with the blanks that programs put around it.
 _LINE_BREAK = r"(?:[ \t]*(?:\\[rn]|\\?[\r\n])+[ \t]*)?"
 
 
 class Mask:
-    """Texts without these secrets. Every mask that somebody holds is also part of `everywhere`."""
+    """Mask that hides these secrets in texts. Every mask that is still referenced is also part of `everywhere`."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         plain = {part for secret in secrets for part in _parts(secret)}
@@ -38,7 +38,7 @@ class Mask:
         self._plain = [part for part in plain if len(part) > CUT_CHARACTERS]
         long = [part for part in plain if len(part) >= BROKEN_CHARACTERS and len(part.splitlines()) == 1]
         self._long = sorted({form for part in long for form in (part, *_encoded(part))})
-        # Cheap tests for texts without any part of a secret, as nearly every text is.
+        # Cheap tests for texts without any part of a secret, which nearly all texts are.
         self._heads = {secret[:CUT_CHARACTERS] for secret in (*self._plain, *self._long)}
         self._tails = {secret[-CUT_CHARACTERS:] for secret in self._long}
         self._pieces = {
@@ -48,7 +48,7 @@ class Mask:
         _HELD.add(self)
 
     def __call__(self, text: str) -> str:
-        """The text with asterisks in place of each secret."""
+        """Return the text with asterisks in place of each secret."""
         for form in self._forms:
             if form in text:
                 text = text.replace(form, MASK)
@@ -61,14 +61,17 @@ class Mask:
         return "\n".join([self._without_part(line, has_head) for line in text.split("\n")])
 
     def _pattern(self) -> "re.Pattern[str]":
-        """Compile what finds long secrets that are broken into lines within one text; most texts are one line."""
+        """Return the pattern of long secrets that are broken into lines.
+
+        Compiled on first use: most texts are one line.
+        """
         if self._broken is None:
             short = (form for form in self._long if len(form) <= _LONGEST_PATTERN_CHARACTERS)
             self._broken = re.compile("|".join(_LINE_BREAK.join(map(re.escape, form)) for form in short) or r"(?!)")
         return self._broken
 
     def _without_part(self, line: str, has_head: bool) -> str:
-        """Hide the parts of a secret that a line begins or ends with: it was cut, or a long one was broken."""
+        """Hide the parts of a secret at the beginning or end of a line: a text was cut, or a long secret was broken."""
         begun = line.lstrip()
         head = begun[:CUT_CHARACTERS]
         if head in self._pieces:
@@ -77,7 +80,7 @@ class Mask:
             line = line[: len(line) - len(begun)] + MASK + begun[size:] if size else line
         if not has_head:
             return line
-        # Cut in the midst of a character, a replacement stands at its end.
+        # A text that was cut within a character ends with a replacement character.
         end = line.rstrip("\N{REPLACEMENT CHARACTER}… \r")
         for secret in (*self._plain, *self._long):
             start = end.rfind(secret[:CUT_CHARACTERS])
@@ -87,7 +90,7 @@ class Mask:
 
 
 def _continued(secret: str, head: str, line: str) -> int:
-    """How many characters of a line that begins with this head go on with the secret: to its end, or to the line's."""
+    """Return how many characters of a line with this head belong to the secret: to its end, or to the line's."""
     start = secret.find(head)
     while start >= 0:
         rest = secret[start:]
@@ -102,14 +105,14 @@ NOTHING = Mask()
 
 
 def everywhere(text: str) -> str:
-    """The text without the secrets of any mask that is held. For the log: any server's may be in any line."""
+    """Return the text without the secrets of any live mask. For the log: any line may have any server's secrets."""
     for mask in tuple(_HELD):
         text = mask(text)
     return text
 
 
 def _parts(secret: str) -> Iterator[str]:
-    """The secret, and its lines: what a server says is kept line by line."""
+    """Yield the secret, and its lines: the output of a server is stored line by line."""
     for part in (secret, secret.strip(), *secret.splitlines()):
         if len(part) >= SHORTEST_CHARACTERS:
             yield part
@@ -134,7 +137,7 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _encoded(secret: str) -> Iterator[str]:
-    """The secret in base64, and in hex where that is long enough."""
+    """Yield the secret in base64, and in hex if that is long enough."""
     data = secret.encode("utf-8", "surrogatepass")
     encoded = binascii.b2a_base64(data, newline=False).decode().rstrip("=")
     yield encoded
@@ -145,7 +148,7 @@ def _encoded(secret: str) -> Iterator[str]:
 
 
 def _percent_encoded(data: bytes, kept: str, hexadecimal: str = "%%%02X") -> str:
-    """As in a URL; with a space kept, as a form writes it."""
+    """Return the percent-encoded form, as in a URL; with a space kept, as a form encodes it."""
     safe = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~" + kept.encode()
     text = "".join(chr(byte) if byte in safe else hexadecimal % byte for byte in data)
     return text.replace(" ", "+")

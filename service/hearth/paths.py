@@ -1,7 +1,7 @@
-"""Where things are. Bridge, daemon and command line ask the same functions, so that they meet.
+"""Paths of sockets, files and folders. Bridge, daemon and command line use the same functions, so that they agree.
 
 MCP clients start the bridge with little more than HOME and PATH, hence nothing here depends on a variable that
-such a client drops. Imported by the bridge: standard library only, and what is heavy is imported where it is used.
+such a client drops. Imported by the bridge: standard library only, with heavy imports inside functions.
 """
 
 import os
@@ -13,20 +13,20 @@ PIPE_PREFIX = "\\\\.\\pipe\\hearth-"
 # CreateNamedPipe takes 256 characters, the prefix included.
 PIPE_NAME_LIMIT = 256
 DEFAULT_PROFILE = "mcp"
-# Where sockets are that the administrator of a shared host has set up for its users (units/system). A folder of root's:
-# what lies there was put there by root.
+# Folder of the sockets that the administrator of a shared host has set up for its users (units/system). The folder
+# belongs to root: everything in it was created by root.
 SYSTEM_DIR = "/run/mcp"
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
-# Of a server's name, what is kept readable in the name of a file; 255 bytes are the limit, with ending and number.
+# Characters of a server's name that stay readable in a file name; the limit is 255 bytes, with suffix and number.
 _READABLE_CHARACTERS = 60
-# No file may be called so there, whatever its ending; the last two with a digit.
+# Names that no file may have on Windows, whatever its suffix; the last two with a digit.
 _WINDOWS_DEVICES = frozenset({"con", "prn", "aux", "nul", "com", "lpt"})
 
 
 def home_dir() -> str:
-    """The user's home, also when HOME is unset or relative."""
+    """Return the user's home, also when HOME is unset or relative."""
     if sys.platform == "win32":
-        # Not HOME: shells that come with git set it to a path of their own kind.
+        # Not HOME: shells that come with git set it to a path in their own format.
         return os.path.expanduser("~")
     home = os.environ.get("HOME", "")
     if home.startswith("/"):
@@ -50,7 +50,7 @@ def _is_mine(path: str) -> bool:
 
 
 def runtime_dir() -> str:
-    """The folder that lives as long as the login: RUNTIME in the documentation."""
+    """Return the folder that exists as long as the login: RUNTIME in the documentation."""
     named = os.environ.get("XDG_RUNTIME_DIR", "")
     if sys.platform not in ("darwin", "win32") and named.startswith("/"):
         return named
@@ -60,19 +60,19 @@ def runtime_dir() -> str:
 def usual_runtime_dir() -> str:
     """Return the runtime folder as a process without environment variables finds it."""
     if sys.platform in ("darwin", "win32"):
-        # Of macOS's own places for such things, TMPDIR is emptied at a restart and Caches whenever room is needed;
-        # launchd binds the socket at login, before anything could make the folder anew. Windows has Temp only, which
-        # is cleaned whenever room is needed.
+        # Of macOS's own folders for runtime files, TMPDIR is emptied at a restart and Caches whenever room is needed;
+        # launchd binds the socket at login, before anything could create the folder again. Windows has Temp only,
+        # which is cleaned whenever room is needed.
         return os.path.join(state_dir(), "run")
     usual = f"/run/user/{os.getuid()}"
     return usual if _is_mine(usual) else short_dir()
 
 
 def system_socket() -> str | None:
-    """Where the administrator would have set up a socket for this user; None: it would not be used from here.
+    """Return the path of a socket that the administrator may have set up for this user; None if it does not apply.
 
-    It goes before the user's own runtime folder, which comes and goes with logins: so it is one daemon with and without
-    one. But an XDG_RUNTIME_DIR that leads elsewhere was set by somebody who means it.
+    This socket takes precedence over the user's own runtime folder, which comes and goes with logins: so there is one
+    daemon with and without a login. But an XDG_RUNTIME_DIR that leads elsewhere was set on purpose.
     """
     if sys.platform != "linux":
         return None
@@ -83,7 +83,7 @@ def system_socket() -> str | None:
 
 
 def short_dir() -> str:
-    """A folder with a short name, for socket paths that would be too long. Its owner is checked before use."""
+    """Return a folder with a short path, for socket paths that would be too long. Its owner is checked before use."""
     if sys.platform == "win32":
         return os.path.join(home_dir(), ".mcp")
     return f"/tmp/hearth-{os.getuid()}"
@@ -99,37 +99,37 @@ def _base(variable: str, mac: str, windows: str, default: str) -> str:
 
 
 def _windows_folder(variable: str) -> str:
-    """Where the folder of that variable is for nearly everybody, for clients that drop the variable."""
+    """Return the usual folder of that variable, for clients that drop the variable."""
     return os.path.join(home_dir(), "AppData", "Roaming" if variable == "APPDATA" else "Local")
 
 
 def config_dir() -> str:
-    """Where `config.toml` is looked for."""
+    """Return the folder of `config.toml`."""
     return _base("XDG_CONFIG_HOME", "Application Support", "APPDATA", ".config")
 
 
 def state_dir() -> str:
-    """Where what is remembered between runs is kept."""
+    """Return the folder of the state that is kept between runs."""
     return _base("XDG_STATE_HOME", "Application Support", "LOCALAPPDATA", ".local/state")
 
 
 def log_dir() -> str:
-    """Where logs are kept; on macOS where Console looks for them."""
+    """Return the folder of the logs; on macOS where Console looks for them."""
     if sys.platform == "darwin":
         return _base("", "Logs", "", "")
     return os.path.join(state_dir(), "logs")
 
 
 def oauth_file() -> str:
-    """Where it is remembered which servers this user has logged in to; all daemons share it. No token is in it."""
+    """Return the file that lists the servers with a login of this user; all daemons share it. No token is in it."""
     return os.path.join(state_dir(), "oauth", "servers.json")
 
 
 class Places:
-    """The files of one daemon. `key` names it: the profile, or a hash of the path of its config.
+    """Paths of one daemon's files. `key` identifies the daemon: the profile, or a hash of the path of its config.
 
-    A daemon that was handed its socket tells by `adopted` where that is: its other files lie beside it. `named` is a
-    socket that was chosen by its path (`--socket`, HEARTH_SOCKET); one that is the default anyway counts as none.
+    `adopted` is the socket that a daemon has inherited: its other files are beside it. `named` is a socket that was
+    chosen by its path (`--socket`, HEARTH_SOCKET); the default socket counts as none.
     """
 
     __slots__ = (
@@ -164,10 +164,10 @@ class Places:
         self.key = digest(self.config) if self.config else self.profile
         if self.key.startswith(".") or not _NAME_CHARACTERS.issuperset(self.key):
             raise ValueError(f"{self.key!r} is not a profile name: use letters, digits, '.', '_' and '-'")
-        if self.key.endswith(".sock"):  # its folder would lie where the other profile's socket is
+        if self.key.endswith(".sock"):  # its folder would be at the path of the other profile's socket
             raise ValueError(f"{self.key!r} is not a profile name: it must not end in '.sock'")
         shared = system_socket() if self.key == DEFAULT_PROFILE else None
-        # Whether the system's service manager holds the socket, and not the user's own.
+        # Whether the system's service manager holds the socket, not the user's own.
         self.system_wide = shared is not None and (adopted == shared if adopted else os.path.exists(shared))
         if shared and self.system_wide:
             self.socket = shared
@@ -193,7 +193,7 @@ class Places:
         self.sessions = os.path.join(state_dir(), "sessions", self.key)
 
     def _move(self, socket: str) -> None:
-        """Take another socket. Lock and registry lie beside it, as they do beside the default one."""
+        """Use another socket. Lock and registry are beside it, as they are beside the default one."""
         self.system_wide = False
         if sys.platform == "win32":
             self.socket = socket
@@ -202,7 +202,7 @@ class Places:
         self.folder = socket.removesuffix(".sock") if socket.endswith(".sock") else socket + ".d"
 
     def config_file(self) -> str:
-        """The config file that this daemon reads; it need not exist."""
+        """Return the config file that this daemon reads; it need not exist."""
         if self.config:
             return self.config
         folder = config_dir()
@@ -211,26 +211,26 @@ class Places:
         return os.path.join(folder, "config.toml")
 
     def server_log(self, name: str) -> str:
-        """What a server has written to its stderr; it need not exist."""
+        """Return the log file of a server's stderr; it need not exist."""
         return os.path.join(self.server_logs, safe_name(name) + ".log")
 
     def private_folders(self) -> list[str]:
-        """The folders that nobody else may enter, outermost first."""
+        """Return the folders that no other user may enter, outermost first."""
         if self.system_wide:
-            # What is above it is root's, and everybody may pass through.
+            # The folder above belongs to root, and every user may traverse it.
             return [self.folder]
         if self.named:
-            # The folder of the socket was chosen, too; its mode is not ours to change.
+            # The user chose the folder of the socket, too; Hearth must not change its mode.
             return [*([short_dir()] if self.socket.startswith(short_dir() + "/") else []), self.folder]
         folders = [os.path.dirname(self.folder), self.folder]
         if sys.platform != "win32":
             folders.insert(1, os.path.dirname(self.socket))
-        # In /tmp anybody could have made it before us.
+        # In /tmp, any user could have created it before.
         shared = [short_dir()] if any(folder.startswith(short_dir()) for folder in folders) else []
         return list(dict.fromkeys(shared + folders))
 
     def arguments(self) -> list[str]:
-        """What to put on a command line so that the other process finds the same daemon."""
+        """Return the command-line arguments with which another process finds the same daemon."""
         if self.config:
             return ["--config", self.config]
         return [] if self.profile == DEFAULT_PROFILE else ["--profile", self.profile]
@@ -269,7 +269,7 @@ def _resolved(path: str) -> str:
 
 
 def digest(text: str, surrogates: str = "surrogateescape") -> str:
-    """A short stable name for a path, or for any other text."""
+    """Return a short stable name for a path, or for any other text."""
     # Not hashlib: it loads OpenSSL, 4 MB that the bridge would carry for one hash.
     from _blake2 import blake2s
 
@@ -277,10 +277,10 @@ def digest(text: str, surrogates: str = "surrogateescape") -> str:
 
 
 def safe_name(name: str) -> str:
-    """A server's name as part of a file's name: another one for every other name, on every file system.
+    """Return a server's name as part of a file name, unique for each name on every file system.
 
-    A short name in small letters stays as it is. Any other gets a digest behind a `~`, which no such name contains;
-    capitals, because some file systems do not tell them from small letters.
+    A short name in lower case stays as it is. Any other gets a digest after a `~`, which no such name contains;
+    upper-case names too, because some file systems ignore case.
     """
     readable = "".join(character if character in _NAME_CHARACTERS else "_" for character in name)
     readable = readable[:_READABLE_CHARACTERS]
@@ -291,7 +291,7 @@ def safe_name(name: str) -> str:
 
 
 def _endpoint(base: str, key: str) -> str:
-    """Where the daemon listens: a socket in the folder, or on Windows a named pipe."""
+    """Return the daemon's endpoint: a socket in the folder, or on Windows a named pipe."""
     if sys.platform == "win32":
         from hearth import sids
 
@@ -300,13 +300,13 @@ def _endpoint(base: str, key: str) -> str:
 
 
 def pipe_name(sid: str, key: str) -> str:
-    """The named pipe of one user's daemon. Pipes have one name space for all users, and know no capitals. Pure."""
+    """Return the named pipe of one user's daemon. Pipes have one name space for all users, and ignore case. Pure."""
     name = f"{PIPE_PREFIX}{sid}-{key.lower()}"
     return name if len(name) <= PIPE_NAME_LIMIT else f"{PIPE_PREFIX}{sid}-{digest(key.lower())}"
 
 
 def fitting_socket_path(path: str) -> str:
-    """The path itself, or a stable short stand-in when the kernel would refuse its length."""
+    """Return the path itself, or a stable short replacement if it is too long for the kernel."""
     if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT_BYTES:
         return path
     return os.path.join(short_dir(), digest(path) + ".sock")

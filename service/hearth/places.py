@@ -1,8 +1,8 @@
 """Folders of the user for daemon and command line: config, state and logs, by the conventions of the platform.
 
-platformdirs knows the conventions. `paths` works the same folders out with the standard library, for the bridge, which
-runs without packages, and for the daemon's start, which the 6 ms of platformdirs' imports would delay; a test holds the
-two equal. Hence platformdirs is imported by the first call.
+platformdirs knows the conventions. `paths` computes the same folders with the standard library, for the bridge, which
+runs without packages, and for the daemon's start, which the 6 ms of platformdirs' imports would delay; a test checks
+that the two are equal. Hence platformdirs is imported by the first call.
 """
 
 import os
@@ -21,12 +21,12 @@ def config_dir() -> str:
     """Return the folder of `config.toml` and of the profiles."""
     if _departs("XDG_CONFIG_HOME", "APPDATA"):
         return paths.config_dir()
-    # It roams; the state does not.
+    # The config roams; the state does not.
     return _conventions(roaming=True).user_config_dir
 
 
 def state_dir() -> str:
-    """Return the folder of what is remembered between runs."""
+    """Return the folder of the state that is kept between runs."""
     if _departs("XDG_STATE_HOME", "LOCALAPPDATA"):
         return paths.state_dir()
     return _conventions().user_state_dir
@@ -46,11 +46,12 @@ def oauth_file() -> str:
 
 
 def _departs(xdg: str, windows: str) -> bool:
-    """Return whether Hearth's choice is not that of platformdirs in this environment.
+    """Tell whether Hearth's choice differs from that of platformdirs in this environment.
 
-    Windows: the variable goes before the shell's known folder, because a process finds the daemon by the variable.
-    macOS: XDG's variables count for nothing there. launchd's agent has none of a shell's, and would look elsewhere.
-    Linux: a relative path would mean another folder in every process; HOME is looked up where it is none.
+    Windows: the variable takes precedence over the shell's known folder, because a process finds the daemon by the
+    variable. macOS: XDG's variables are ignored, because launchd's agent has no variables of a shell, and would look
+    elsewhere. Linux: a relative path would mean another folder in every process; a HOME that is not absolute is
+    looked up.
     """
     if sys.platform == "win32":
         return bool(os.environ.get(windows))
@@ -61,7 +62,7 @@ def _departs(xdg: str, windows: str) -> bool:
 
 
 def _conventions(roaming: bool = False) -> "PlatformDirsABC":
-    # Not `platformdirs.PlatformDirs`: on Android that is another class, and XDG holds for Hearth there, too.
+    # Not `platformdirs.PlatformDirs`: on Android that is another class, and Hearth follows XDG there, too.
     if sys.platform == "win32":
         from platformdirs.windows import Windows
 

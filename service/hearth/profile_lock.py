@@ -1,11 +1,11 @@
-"""The lock of a profile in the state folder: how daemons of one profile with different runtime folders see each other.
+"""Lock of a profile in the state folder, by which daemons of one profile with different runtime folders see each other.
 
     STATE/daemons/KEY/MACHINE.lock      held by the first daemon of the profile on this machine, for its life
-    STATE/daemons/KEY/MACHINE-X.lock    held by one that runs beside it, because it cannot reach the first
-    ….json                              where the holder of that lock has its socket and registry
+    STATE/daemons/KEY/MACHINE-X.lock    held by a daemon beside it that cannot reach the first
+    ….json                              place of the lock holder's socket and registry
 
 MACHINE is a digest of machine id and boot id: a home may be shared by machines, and a lock does not outlive a boot.
-Whether a daemon can be reached from here is for the caller to try.
+The caller has to try whether a daemon can be reached from here.
 """
 
 import os
@@ -22,7 +22,7 @@ _MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 
 
 class ProfileLock:
-    """A lock of one profile, the first or one beside it."""
+    """Lock of one profile, the first or one beside it."""
 
     def __init__(self, places: paths.Places) -> None:
         self._places = places
@@ -32,24 +32,24 @@ class ProfileLock:
     def take(self) -> str | None:
         """Take the profile's lock; if another daemon has it, return the socket path that names that daemon.
 
-        An empty path: the holder has not said yet where it is. Raises StartError.
+        An empty path means that the holder has not published its socket yet. Raises StartError.
         """
         make_private(self._folder)
         lock = Lock(os.path.join(self._folder, machine() + ".lock"))
         if lock.acquire(blocking=False):
             self._lock = lock
-            # A daemon that was killed leaves it: it would name a place where this one is not.
+            # A killed daemon leaves its record behind, which would name the wrong place.
             private_files.remove(_record(lock.path))
             return None
         return _read(lock.path)
 
     def run_beside(self) -> None:
-        """Take a lock of its own, so that this daemon is seen, too. Raises StartError."""
+        """Take a separate lock, so that this daemon is visible, too. Raises StartError."""
         self._lock = Lock(os.path.join(self._folder, f"{machine()}-{os.urandom(4).hex()}.lock"))
         self._lock.acquire(blocking=False)
 
     def publish(self) -> None:
-        """Say where this daemon is. A state folder that cannot be written to costs others the sight of it only."""
+        """Publish the place of this daemon. If the state folder is not writable, others only do not see it."""
         if self._lock is not None:
             import json
 
@@ -60,7 +60,7 @@ class ProfileLock:
                 pass
 
     def release(self) -> None:
-        """Take back what was said, then give back the lock."""
+        """Remove the record, then release the lock."""
         if self._lock is not None:
             private_files.remove(_record(self._lock.path))
             self._lock.release()
@@ -95,7 +95,7 @@ def held(key: str) -> list[str]:
 
 
 def machine() -> str:
-    """Return the name of this machine since its last start."""
+    """Return the name of this machine and boot."""
     known = next((text for path in _MACHINE_IDS if (text := _text(path))), "")
     if not known and not system.is_windows():
         import socket

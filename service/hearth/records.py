@@ -1,7 +1,8 @@
-"""Immutable records, for what is read once and then only looked at: the configuration, the registry's entry.
+"""Immutable records, for data that is written once and then only read: the configuration, the registry's entry.
 
-To a type checker they are frozen dataclasses. At run time they are not: `@dataclass` compiles six functions
-per class, 8 ms of the daemon's cold start for what is here thirty lines. Knows nothing of what it holds.
+To a type checker, records are frozen dataclasses. At run time they are not: `@dataclass` compiles six functions
+per class, which takes 8 ms of the daemon's cold start; this module does the same in thirty lines.
+Knows nothing of the data.
 """
 
 from typing import Any, ClassVar, Self, dataclass_transform
@@ -9,7 +10,7 @@ from typing import Any, ClassVar, Self, dataclass_transform
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Record:
-    """A base class: annotated names are fields, their class attributes the defaults."""
+    """Base class of records: annotated names are fields, their class attributes the defaults."""
 
     fields: ClassVar[tuple[str, ...]]
 
@@ -42,5 +43,5 @@ class Record:
         return f"{type(self).__name__}({shown})"
 
     def replace(self, **changes: Any) -> Self:
-        """The same record with some fields changed."""
+        """Return the same record with some fields changed."""
         return type(self)(**{name: getattr(self, name) for name in self.fields} | changes)

@@ -1,9 +1,8 @@
-"""The registry: one small file per daemon that says who it is, and the lock that says whether it lives.
+"""Registry of daemons: one small file per daemon that describes it, and the lock that shows whether it is alive.
 
-`daemon.json` is a hint, for people and for a quick look; only the holder of the daemon lock writes or removes
-it. It holds no arguments, and no secret but the token of a daemon that listens on TCP. An entry is stale when its
-process is gone, which a reused pid does not hide. Knows nothing of sockets: whether the endpoint answers is for the
-caller to try.
+`daemon.json` is a hint, for people and for a quick lookup; only the holder of the daemon lock writes or removes it. The
+file has no arguments, and no secret but the token of a daemon that listens on TCP. An entry is stale when its process
+is gone, which a reused pid does not hide. Knows nothing of sockets: the caller has to try whether the endpoint answers.
 """
 
 import os
@@ -31,7 +30,7 @@ _JSON_NAMES = {
     "config_hash": "configHash",
     "token": "token",
 }
-# Left out of the file where they are empty.
+# Fields that are left out of the file if empty.
 _OPTIONAL = frozenset({"token"})
 _TYPES: dict[str, tuple[type, ...]] = {
     "pid": (int,),
@@ -42,7 +41,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 class Entry(Record):
-    """One daemon. `start_time` is the kernel's (host/processes), `started_at` in seconds since 1970."""
+    """Entry of one daemon. `start_time` is the kernel's (host/processes), `started_at` in seconds since 1970."""
 
     daemon_id: str
     endpoint: str
@@ -57,35 +56,35 @@ class Entry(Record):
 
 
 def prepare(places: Places) -> None:
-    """Make the daemon's folders, private to this user; StartError says which one cannot be used, and why."""
+    """Create the daemon's folders, private to this user. Raises StartError, which names the unusable folder and why."""
     for folder in places.private_folders():
         make_private(folder)
 
 
 def read(places: Places) -> Entry | None:
-    """The entry, whether or not its daemon still lives; None if there is none that can be understood."""
+    """Return the entry, whether or not its daemon is still alive; None if there is none that can be parsed."""
     import json
 
     try:
-        # The folder may be in /tmp, made by somebody else before us: what it says would choose whom we signal.
+        # The folder may be in /tmp, created earlier by another user: its entry would choose the process to signal.
         return _parse(json.loads(private_files.read(places.registry, _SIZE_LIMIT_BYTES)))
     except (OSError, ValueError, RecursionError):
-        # Absent, unreadable, half written, somebody else's: all mean that nothing is known.
+        # Absent, unreadable, half written, another user's: in every case nothing is known.
         return None
 
 
 def endpoint(places: Places) -> str:
-    """Return where the daemon listens by its entry; without one, its usual socket."""
+    """Return the daemon's endpoint by its entry; without an entry, its usual socket."""
     entry = read(places)
     return entry.endpoint if entry else places.socket
 
 
 def write(places: Places, entry: Entry) -> None:
-    """Put the entry in place: a reader sees the old one or the new one, never half of it. May StartError."""
+    """Write the entry atomically: a reader sees the old one or the new one, never half of it. Raises StartError."""
     import json
 
     if not os.path.isdir(places.folder):
-        # Only then: a reload must not change the mode of folders that were opened to a group.
+        # Only if it is missing: a reload must not change the mode of folders that were opened to a group.
         prepare(places)
     values = {name: getattr(entry, name) for name in Entry.fields}
     document = {_JSON_NAMES[name]: value for name, value in values.items() if value or name not in _OPTIONAL}
@@ -96,12 +95,12 @@ def write(places: Places, entry: Entry) -> None:
 
 
 def remove(places: Places) -> None:
-    """Forget the entry; only the holder of the daemon lock may."""
+    """Remove the entry; only the holder of the daemon lock may call this."""
     remove_file(places.registry)
 
 
 def sweep(places: Places) -> None:
-    """Remove an entry whose daemon is gone, under the daemon lock; leave it where that cannot be had."""
+    """Remove an entry whose daemon is gone, under the daemon lock; keep it if the lock is not available."""
     lock = Lock(places.daemon_lock)
     try:
         if not lock.acquire(blocking=False):
@@ -117,7 +116,7 @@ def sweep(places: Places) -> None:
 
 
 def is_alive(entry: Entry) -> bool:
-    """Whether the process that wrote the entry still runs."""
+    """Tell whether the process that wrote the entry still runs."""
     return processes.is_alive(entry.pid, entry.start_time)
 
 

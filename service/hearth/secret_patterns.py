@@ -1,15 +1,15 @@
-"""Which values are secrets: the one list of names and shapes, for whoever masks, moves or warns of them. Pure.
+"""Patterns of secrets: the one list of names and shapes, for masking, moving and warning. Pure.
 
-- a value from a keyring, a credential or a file was put there to be secret: hidden, whatever it looks like;
-- a variable, a header or an argument may be anything: hidden, unless it is as plain as `true`, `8080`, `production`,
+- A value from a keyring, a credential or a file was put there to be secret: hidden, whatever it looks like.
+- A variable, a header or an argument may be anything: hidden, unless it is as plain as `true`, `8080`, `production`,
   `/usr/bin` or `https://example.com/api`, which would turn every log into asterisks. Under a name that sounds like a
-  secret (`…_TOKEN`, `Authorization`) it is hidden all the same.
+  secret (`…_TOKEN`, `Authorization`) even a plain value is hidden.
 
-The first is for `references` to say; the second is here. What is masked costs nothing but a look; what is moved out of
-a file, or warned of, makes a setting harder to read. So there a name such as `…_TOKEN` is enough, unless the value is a
-path, an address or a yes or no; under any other name the value has to look like a token.
+`references` decides the first case, this module the second. Masking one value too many costs little; a value that is
+moved out of a file, or warned of, makes a setting harder to read. So for moves and warnings a name such as `…_TOKEN` is
+enough, unless the value is a path, an address or a yes or no; under any other name the value has to look like a token.
 
-Imported when it is needed: it is full of patterns.
+Imported on use, because it has many patterns.
 """
 
 import binascii
@@ -21,13 +21,13 @@ from hearth.masking import MASK
 SECRET_NAME = re.compile(
     r"key|token|secret|passw|passphrase|passcode|pwd|auth|credential|cookie|session|bearer|jwt|webhook|dsn"
     r"|connection[_-]?string|(?:^|[_-])pat(?:$|[_-])"
-    # Neither bypass nor compass, nor what is passed through.
+    # Neither bypass nor compass, nor passthrough.
     r"|(?<!by)(?<!om)pass(?![a-z])|(?-i:[a-z0-9]Pass(?![a-z]))",
     re.IGNORECASE,
 )
-# What is shorter is no secret worth the name.
+# A shorter value is too short for a secret.
 SHORTEST_CHARACTERS = 4
-# As the last word of a name: whatever the value is, but for what is plainly something else.
+# As the last word of a name: any value is a secret, unless it is plainly something else.
 _LAST_WORD = re.compile(
     r"(?:^|[^a-z])(?:token|secret|passwd|password|passphrase|passcode|passwort|pwd|pass|key|apikey|pat|jwt|bearer"
     r"|credential|cookie|authorization)$",
@@ -36,11 +36,11 @@ _LAST_WORD = re.compile(
 _NO_SECRET = frozenset({"true", "false", "none", "null", "auto", "always", "never", "default", "enabled", "disabled"})
 _PLACE = re.compile(r"(?:~|\.\.?)?/|[A-Za-z]:[\\/]|https?://")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-# Options of one letter that many programs have for a secret, and as many for a port, a project or a type.
+# Options of one letter that many programs use for a secret, and as many for a port, a project or a type.
 _SHORT_OPTIONS = {"-k": "key", "-p": "password", "-t": "token"}
 _LIKE_A_TOKEN = re.compile(r"(?=.*\d)(?=.*[A-Za-z])\S{8,}")
 
-# Tokens that say by their beginning what they are.
+# Tokens with a known prefix.
 _SHAPE = re.compile(
     r"(?<![A-Za-z0-9_-])(?:"
     r"sk-[A-Za-z0-9_-]{16,}"
@@ -83,16 +83,16 @@ _VALUE_IN_QUERY = re.compile(r"(?<==)[^&#]+")
 _PASSWORD_IN_URL = re.compile(r"(?<=://)(?P<user>[^/?#@:\s]*):(?P<password>[^/?#@\s]+)@")
 _QUERY = re.compile(r"(?<=[?&])(?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
 _LONG = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_.~%-]{20,}")
-# Some services give an address that is a secret itself: a part of its path is long, and of letters and digits.
+# Some services use an address that is itself a secret: a part of its path is long, with letters and digits.
 _TOKEN_IN_PATH = re.compile(r"(?<=/)(?=[^/?#$\s]*\d)(?=[^/?#$\s]*[A-Za-z])[\w.~%-]{16,}(?=[/?#]|$)")
-# One without a default, which may be a secret.
+# A reference without a default, because a default may be a secret.
 _REFERENCE = re.compile(r"\$\{(?:(?!:-)[^}])*\}")
 _HEADER = re.compile(r"([A-Za-z][\w-]*)(: *)(?!//)(.+)", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][\w-]* +(.+)", re.DOTALL)
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a value that stands in a file is one by its name."""
+    """Tell whether a value in a file is a secret by its name."""
     name = _CAMEL.sub("_", name)
     if len(value) < SHORTEST_CHARACTERS or value.lower() in _NO_SECRET or not SECRET_NAME.search(name):
         return False
@@ -102,12 +102,12 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def has_secret(value: str) -> bool:
-    """Whether a value has one in it by its shape."""
+    """Tell whether a value contains a secret by its shape."""
     return bool(spans(value))
 
 
 def spans(value: str) -> list[tuple[int, int, str]]:
-    """Where in a value secrets are by their shapes, and what they are called, if that is said."""
+    """Return the spans of secrets in a value by their shapes, with their names, if known."""
     return sorted((*_shapes(value), *(_in_url(value) if "://" in value else ())))
 
 
@@ -128,7 +128,7 @@ def _in_url(value: str) -> Iterator[tuple[int, int, str]]:
 
 
 def of_short_option(option: str, value: str) -> str:
-    """What a value is by the option of one letter before it, `-k` or the like; empty if it is nothing in particular."""
+    """Return the meaning of a value by the one-letter option before it, such as `-k`; empty if it has none."""
     meant = _SHORT_OPTIONS.get(option, "")
     if not meant or is_plain(value) or _PLACE.match(value):
         return ""
@@ -136,7 +136,7 @@ def of_short_option(option: str, value: str) -> str:
 
 
 def of_variable(name: str, value: str) -> Iterator[str]:
-    """The secret in a variable, or in anything else that has a name, if it may be one."""
+    """Yield the possible secrets in a variable, or in anything else that has a name."""
     if SECRET_NAME.search(name) or not is_plain(value):
         yield value
     if "://" in value:
@@ -144,7 +144,7 @@ def of_variable(name: str, value: str) -> Iterator[str]:
 
 
 def of_header(name: str, value: str) -> Iterator[str]:
-    """The secrets in an HTTP header: the value, and what follows the word `Bearer` or `Basic`."""
+    """Yield the secrets in an HTTP header: the value, and the part after the word `Bearer` or `Basic`."""
     if not SECRET_NAME.search(name) and is_plain(value):
         return
     yield value
@@ -155,7 +155,7 @@ def of_header(name: str, value: str) -> Iterator[str]:
 
 
 def of_url(url: str) -> Iterator[str]:
-    """The secrets in an address: its user and password, the values of its query, a long token in its path."""
+    """Yield the secrets in an address: its user and password, the values of its query, a long token in its path."""
     from urllib.parse import unquote
 
     for user in _USER_IN_URL.findall(url):
@@ -168,7 +168,7 @@ def of_url(url: str) -> Iterator[str]:
 
 
 def of_arguments(arguments: Sequence[str]) -> Iterator[str]:
-    """The secrets among arguments, by what they look like and by what comes before them."""
+    """Yield the secrets among arguments, by their shape and by the option before them."""
     for before, secret in split_arguments(arguments):
         if secret:
             yield secret
@@ -178,7 +178,7 @@ def of_arguments(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def split_arguments(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each argument in two: what may be shown, and what sounds like a secret by the name in front of it.
+    """Split each argument in two: the part that may be shown, and a secret by the name in front of it.
 
     `--token x`, `--token=x`, `TOKEN=x`, `Authorization: x`, `-k x`.
     """
@@ -200,12 +200,12 @@ def _named(argument: str) -> tuple[str, str, str]:
 
 
 def masked(text: str) -> str:
-    """A text without what is a secret by its shape, an address without what `masked_url` takes out."""
+    """Return a text with secrets masked by their shape; in an address, also the parts that `masked_url` masks."""
     return _SHAPE.sub(MASK, masked_url(text) if "://" in text else text)
 
 
 def masked_url(url: str) -> str:
-    """A URL without its user and password, the values of its query and what looks like a token in its path."""
+    """Return a URL with its user and password, the values of its query and likely tokens in its path masked."""
     address, mark, query = _USER_IN_URL.sub(f"{MASK}@", url).partition("?")
     return _TOKEN_IN_PATH.sub(MASK, address) + mark + _VALUE_IN_QUERY.sub(_unless_reference, query)
 
@@ -217,7 +217,7 @@ def _unless_reference(match: re.Match[str]) -> str:
 def _of_user(user: str) -> Iterator[str]:
     name, colon, password = user.partition(":")
     if colon:
-        # Whole as well: so it is sent, in base64. The name alone is no secret.
+        # The pair as well, because it is sent as a whole, in base64. The name alone is no secret.
         yield user
         yield password
     elif name:
@@ -225,7 +225,7 @@ def _of_user(user: str) -> Iterator[str]:
 
 
 def is_plain(value: str) -> bool:
-    """Whether a value is so ordinary that it is no secret, unless its name says so."""
+    """Tell whether a value is so ordinary that it is no secret, unless its name says so."""
     return value.lower() in _WORDS or bool(_PLAIN.fullmatch(value))
 
 

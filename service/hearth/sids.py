@@ -1,13 +1,13 @@
-"""The security identifiers of Windows: what this user is called there, and whose a process or an open pipe is.
+"""Security identifiers of Windows: of this user, of a process's user, of an open pipe's owner.
 
-Users have no numbers on Windows; a SID such as `S-1-5-21-…-1001` is what a name or a renamed account cannot change.
+Users have no numeric ids on Windows; a SID such as `S-1-5-21-…-1001` stays the same when an account is renamed.
 Imported by the bridge: standard library only. Every other system has uids, and nothing here.
 """
 
 import os
 import sys
 
-# What ACCESS_DENIED and its like are to a caller that asks who somebody is: not one of us.
+# Result for a user that cannot be determined, after ACCESS_DENIED and the like: equal to no user.
 NOBODY = ""
 
 if sys.platform == "win32":
@@ -48,14 +48,14 @@ if sys.platform == "win32":
     _advapi.GetSecurityInfo.restype = wintypes.DWORD
 
     def own() -> str:
-        """This process's user. Raises OSError, which no sound system gives a reason for."""
+        """Return the user of this process. Raises OSError, which a working system never causes."""
         token = wintypes.HANDLE()
         if not _advapi.OpenProcessToken(_kernel.GetCurrentProcess(), _TOKEN_QUERY, ctypes.byref(token)):
             raise ctypes.WinError(ctypes.get_last_error())
         return _user_of(token) or _refuse()
 
     def is_elevated() -> bool:
-        """Whether this process has an administrator's rights at hand."""
+        """Tell whether this process runs with administrator rights."""
         token, found, needed = wintypes.HANDLE(), wintypes.DWORD(), wintypes.DWORD()
         if not _advapi.OpenProcessToken(_kernel.GetCurrentProcess(), _TOKEN_QUERY, ctypes.byref(token)):
             return False
@@ -67,7 +67,7 @@ if sys.platform == "win32":
         return bool(told and found.value)
 
     def of_process(pid: int) -> str:
-        """Whose process that is; NOBODY when it is gone or not ours to look at."""
+        """Return the user of a process; NOBODY if it is gone or may not be examined."""
         process = _kernel.OpenProcess(_PROCESS_QUERY_LIMITED_INFORMATION, False, pid)
         if not process:
             return NOBODY
@@ -80,9 +80,9 @@ if sys.platform == "win32":
         return _user_of(token)
 
     def of_client(pipe: int) -> str:
-        """Who is at the other end of a connected server pipe; NOBODY when that is not told yet.
+        """Return the user at the other end of a connected server pipe; NOBODY if that is not known yet.
 
-        Not asked of the client's process: its number may have become somebody else's.
+        The client's process is not examined: its pid may have been reused by another user's process.
         """
         if not _advapi.ImpersonateNamedPipeClient(pipe):
             return NOBODY
@@ -91,12 +91,12 @@ if sys.platform == "win32":
             opened = _advapi.OpenThreadToken(_kernel.GetCurrentThread(), _TOKEN_QUERY, True, ctypes.byref(token))
         finally:
             if not _advapi.RevertToSelf():
-                # Nothing may go on as somebody else.
+                # The process must not continue as another user.
                 os._exit(1)
         return _user_of(token) if opened else NOBODY
 
     def owner(handle: int) -> str:
-        """Who owns an open pipe, whichever end this is; NOBODY when that is kept secret."""
+        """Return the owner of an open pipe, for either end; NOBODY if Windows does not tell."""
         sid, descriptor = wintypes.LPVOID(), wintypes.LPVOID()
         problem = _advapi.GetSecurityInfo(
             handle, _SE_KERNEL_OBJECT, _OWNER_SECURITY_INFORMATION, ctypes.byref(sid), None, None, None,
@@ -110,7 +110,7 @@ if sys.platform == "win32":
             _kernel.LocalFree(descriptor)
 
     def _user_of(token: wintypes.HANDLE) -> str:
-        """The user of a token, which is closed."""
+        """Return the user of a token, and close the token."""
         buffer = (ctypes.c_void_p * (_TOKEN_USER_BYTES // ctypes.sizeof(ctypes.c_void_p)))()
         needed = wintypes.DWORD()
         try:
@@ -136,5 +136,5 @@ if sys.platform == "win32":
 else:
 
     def own() -> str:
-        """There are no SIDs here."""
+        """Return NOBODY: this system has no SIDs."""
         return NOBODY

@@ -20,10 +20,10 @@ _UCRED_BYTES = 12
 
 
 def check_place(path: str, own_folder: str) -> None:
-    """Raise PermissionError unless folder and socket are this user's, or root's in a folder of root's.
+    """Raise PermissionError unless folder and socket belong to this user, or to root in a folder of root.
 
     `own_folder`, if the path leads through it, must be closed to others: any user can take its name under /tmp.
-    Raises other OSErrors where the socket or its folder cannot be looked at.
+    Raises other OSErrors if the socket or its folder cannot be examined.
     """
     if sys.platform == "win32":
         return
@@ -41,7 +41,7 @@ def check_place(path: str, own_folder: str) -> None:
 def check_peer(sock: "socket", path: str) -> None:
     """Raise PermissionError unless the listening process is this user's, or root's where root may hold the socket.
 
-    Root holds it in a folder of root's (systemd's system manager), and everywhere on macOS (launchd).
+    Root holds the socket in a folder of root (systemd's system manager), and everywhere on macOS (launchd).
     """
     if sys.platform == "win32":
         return
@@ -54,7 +54,7 @@ def check_peer(sock: "socket", path: str) -> None:
 
 
 def peer_uid(sock: "socket") -> int | None:
-    """Return the uid of the process that listens; None where the kernel does not tell."""
+    """Return the uid of the listening process; None if the kernel does not provide it."""
     credentials = b""
     if sys.platform == "linux":
         from _socket import SO_PEERCRED, SOL_SOCKET

@@ -1,7 +1,7 @@
-"""A conversation in MCP with a child process over its pipes, as small as it can be: messages out, messages in.
+"""Minimal conversation in MCP with a child process over its pipes: messages out, messages in.
 
-The child may be a bridge or a server: to a client they are the same. Blocks; what arrives is noted with its time by a
-thread. Knows JSON-RPC, and nothing of methods, eras or Hearth.
+The child may be a bridge or a server: to a client they are the same. Blocking; a thread records each message with its
+time of arrival. Knows JSON-RPC, and nothing of methods, eras or Hearth.
 """
 
 import json
@@ -25,19 +25,19 @@ Message = dict[str, Any]
 
 
 class ClientError(HearthError):
-    """The child did not behave; the sentence says which and how."""
+    """Error for a child that misbehaved; the sentence says which child, and how."""
 
 
 class Conversation:
-    """One child process. `name` is what it is called in sentences."""
+    """Conversation with one child process. `name` is its name in sentences."""
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.name = name
         self._ids = 0
         self._arrived: queue.SimpleQueue[tuple[float, Message] | None] = queue.SimpleQueue()
         self.started = time.monotonic()
-        # A session, or on Windows a group, of its own: Ctrl-C at the terminal is for this process, which then ends the
-        # child itself.
+        # A session, or on Windows a group, of its own: Ctrl-C at the terminal reaches only this process, which then
+        # stops the child itself.
         self.process = subprocess.Popen(
             command,
             env=dict(environment),
@@ -56,7 +56,7 @@ class Conversation:
         return self._ids
 
     def send(self, message: Message) -> None:
-        """Send anything. Raises ClientError."""
+        """Send a message. Raises ClientError."""
         assert self.process.stdin
         try:
             self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
@@ -65,13 +65,13 @@ class Conversation:
             raise ClientError(f"{self.name} cannot write to its process: {exc.strerror}") from exc
 
     def receive(self, seconds: float) -> tuple[float, Message] | None:
-        """What came next, and when; None when nothing has within the time. Raises ClientError at the end."""
+        """Return the next message with its time; None if none arrives in time. Raises ClientError at the end."""
         try:
             arrived = self._arrived.get(timeout=max(0.0, seconds))
         except queue.Empty:
             return None
         if arrived is None:
-            # Whoever asks again is told again.
+            # The next call has to see the end again.
             self._arrived.put(None)
             raise ClientError(f"{self.name} lost its process")
         return arrived
@@ -82,11 +82,11 @@ class Conversation:
         try:
             self.process.stdin.close()
         except OSError:
-            # It is gone already.
+            # The child has exited already.
             pass
 
     def leave(self) -> int:
-        """Hang up, and wait for the child's end; return its exit code. Raises ClientError."""
+        """Hang up, and wait until the child exits; return its exit code. Raises ClientError."""
         self.hang_up()
         try:
             return self.process.wait(LEAVE_SECONDS)
@@ -100,7 +100,7 @@ class Conversation:
                 try:
                     message = json.loads(line)
                 except ValueError:
-                    # Some servers print what is no message; clients pass over it.
+                    # Some servers print lines that are no messages; clients skip them.
                     continue
                 if isinstance(message, dict):
                     self._arrived.put((time.monotonic(), message))

@@ -1,18 +1,18 @@
-"""Writes gathered while one read is being handled, and handed to the kernel together at its end.
+"""Batches of writes: collected while one read is handled, and passed to the kernel together at its end.
 
-uvloop hands every write to the kernel at once: a client that pipelines a thousand calls would cost a thousand system
-calls toward the server and a thousand back. A turn is the handling of one read; outside of a turn a write goes straight
-to the transport.
+uvloop passes every write to the kernel at once: a client that pipelines a thousand calls would cost a thousand system
+calls toward the server and a thousand back. A batch lasts for the handling of one read; outside of a batch, a write
+goes straight to the transport.
 """
 
 import asyncio
 
-# Enough to save the calls, little enough that the reader begins while the rest of the turn is still being handled.
+# Large enough to save system calls, small enough that the reader starts while the rest of the read is handled.
 FLUSH_BYTES = 16 * 1024
 
 
 class WriteBatch:
-    """The read that is being handled, if any; one per process, as the loop is."""
+    """Batch of the read that is being handled, if any; one per process, like the event loop."""
 
     __slots__ = ("_dirty", "active")
 
@@ -21,15 +21,15 @@ class WriteBatch:
         self._dirty: list[BufferedWriter] = []
 
     def begin(self) -> None:
-        """A read is being handled."""
+        """Start a batch: a read is being handled."""
         self.active = True
 
     def join(self, gathered: "BufferedWriter") -> None:
-        """Something was written that the end of the turn has to flush."""
+        """Add a writer that the end of the batch has to flush."""
         self._dirty.append(gathered)
 
     def end(self) -> None:
-        """The read has been handled."""
+        """End the batch, and flush its writers: the read has been handled."""
         self.active = False
         for gathered in self._dirty:
             gathered.flush()
@@ -40,7 +40,7 @@ WRITE_BATCH = WriteBatch()
 
 
 class BufferedWriter:
-    """The writing side of a transport."""
+    """Writer to a transport that buffers during a batch."""
 
     __slots__ = ("_parts", "_size", "transport")
 
@@ -50,11 +50,11 @@ class BufferedWriter:
         self._size = 0
 
     def waiting(self) -> int:
-        """How many bytes the kernel has not taken yet."""
+        """Return the number of bytes that the kernel has not accepted yet."""
         return self._size + self.transport.get_write_buffer_size()
 
     def write(self, data: bytes) -> None:
-        """Write now, or at the end of the turn."""
+        """Write now, or at the end of the batch."""
         if not WRITE_BATCH.active:
             self.transport.write(data)
             return
@@ -66,7 +66,7 @@ class BufferedWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Hand over what was gathered."""
+        """Pass the buffered bytes to the transport."""
         parts = self._parts
         if parts:
             self.transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
