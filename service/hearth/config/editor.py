@@ -37,7 +37,7 @@ class Edit(NamedTuple):
 
 
 class CannotEdit(Exception):
-    """Refusal to edit a valid file that cannot be changed safely; its text is a phrase that follows the file's name."""
+    """Error for a valid file that cannot be edited safely; its text is a phrase that follows the file's name."""
 
 
 # --- Hearth's own config

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from hearth import addresses
 
-# About thirty years. Beyond it the timers of operating systems overflow, and nobody means it.
+# About thirty years. Beyond that, the timers of operating systems overflow, and no such value is intended.
 LONGEST_SECONDS = 1e9
 # The largest uid is 2**32 - 2; the one above it means "no user" to the kernel.
 LARGEST_ID = 2**32 - 2
@@ -28,7 +28,7 @@ _KINDS = {dict: "a table", list: "a list", type(None): "null", bool: "true or fa
 
 
 class BadValue(ValueError):
-    """A value that cannot be used: a phrase to follow the key's name, and where inside the value it lies."""
+    """Error for an unusable value: a phrase to follow the key's name, and the place inside the value."""
 
     def __init__(self, phrase: str, *at: str | int) -> None:
         super().__init__(phrase)
