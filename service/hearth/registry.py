@@ -40,7 +40,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-class Entry(Record):
+class RegistryEntry(Record):
     """Entry of one daemon. `start_time` is the kernel's (host/processes), `started_at` in seconds since 1970."""
 
     daemon_id: str
@@ -61,7 +61,7 @@ def prepare(places: Places) -> None:
         make_private(folder)
 
 
-def read(places: Places) -> Entry | None:
+def read(places: Places) -> RegistryEntry | None:
     """Return the entry, whether or not its daemon is still alive; None if there is none that can be parsed."""
     import json
 
@@ -79,14 +79,14 @@ def endpoint(places: Places) -> str:
     return entry.endpoint if entry else places.socket
 
 
-def write(places: Places, entry: Entry) -> None:
+def write(places: Places, entry: RegistryEntry) -> None:
     """Write the entry atomically: a reader sees the old one or the new one, never half of it. Raises StartError."""
     import json
 
     if not os.path.isdir(places.folder):
         # Only if it is missing: a reload must not change the mode of folders that were opened to a group.
         prepare(places)
-    values = {name: getattr(entry, name) for name in Entry.fields}
+    values = {name: getattr(entry, name) for name in RegistryEntry.fields}
     document = {_JSON_NAMES[name]: value for name, value in values.items() if value or name not in _OPTIONAL}
     try:
         private_files.write(places.registry, json.dumps(document, indent=2).encode() + b"\n")
@@ -115,12 +115,12 @@ def sweep(places: Places) -> None:
         lock.release()
 
 
-def is_alive(entry: Entry) -> bool:
+def is_alive(entry: RegistryEntry) -> bool:
     """Tell whether the process that wrote the entry still runs."""
     return processes.is_alive(entry.pid, entry.start_time)
 
 
-def _parse(found: object) -> Entry | None:
+def _parse(found: object) -> RegistryEntry | None:
     if not isinstance(found, dict):
         return None
     values = {name: found.get(json_name) for name, json_name in _JSON_NAMES.items()}
@@ -128,8 +128,8 @@ def _parse(found: object) -> Entry | None:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, _TYPES.get(name, (str,))):
             return None
-    entry = Entry(**values)  # type: ignore[arg-type]  # each was checked
+    entry = RegistryEntry(**values)  # type: ignore[arg-type]  # each was checked
     return entry if 0 < entry.pid <= _LARGEST_PID else None
 
 
-__all__ = ["Entry", "Lock", "endpoint", "is_alive", "prepare", "read", "remove", "sweep", "write"]
+__all__ = ["Lock", "RegistryEntry", "endpoint", "is_alive", "prepare", "read", "remove", "sweep", "write"]

@@ -179,7 +179,7 @@ def test_a_look_at_the_lock_does_not_make_a_daemon_run_beside(places: Places, mo
 
 def test_the_entry_of_a_killed_daemon_is_gone_as_soon_as_the_next_holds_the_lock(places: Places) -> None:
     # The pid is taken, by a process with another start time.
-    former = registry.Entry(
+    former = registry.RegistryEntry(
         daemon_id="former", endpoint="tcp:127.0.0.1:1", pid=os.getpid(), start_time=1, started_at=0.0, version="0",
         protocol=1, token="token",
     )  # fmt: skip

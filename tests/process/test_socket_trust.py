@@ -125,7 +125,7 @@ def write_entry(path: Path, endpoint: str) -> None:
     """Say that this process is the daemon."""
     places = Places()
     places.registry, places.folder = str(path), str(path.parent)
-    entry = registry.Entry(
+    entry = registry.RegistryEntry(
         daemon_id="d", endpoint=endpoint, pid=os.getpid(), start_time=processes.start_time(os.getpid()) or 0,
         started_at=time.time(), version="0", protocol=1,
     )  # fmt: skip

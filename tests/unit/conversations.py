@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from hearth.errors import UpstreamError
-from hearth.mcp.catalog import Kind
+from hearth.mcp.catalog import ListKind
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.instance import Instance
 from hearth.wire import json
@@ -157,11 +157,11 @@ class Audience:
     def __init__(self) -> None:
         self.told: list[tuple[object, ...]] = []
         # The lists that servers called changed, once they were read again.
-        self.noticed_lists: list[Kind] = []
+        self.noticed_lists: list[ListKind] = []
         # Whose questions are not answered yet.
         self.owing: set[Connection] = set()
 
-    def catalog_changed(self, instance: Instance, noticed: Collection[Kind] = ()) -> None:
+    def catalog_changed(self, instance: Instance, noticed: Collection[ListKind] = ()) -> None:
         self.noticed_lists += noticed
         self.told.append(("offered", instance))
 

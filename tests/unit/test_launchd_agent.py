@@ -15,7 +15,7 @@ from hearth import paths
 from hearth.bridge.pump import PATIENCE_SECONDS
 from hearth.config.model import Config
 from hearth.daemon.daemon import STOP_SECONDS
-from hearth.daemon.main import Options
+from hearth.daemon.main import DaemonOptions
 from hearth.errors import HearthError
 from hearth.host import listener
 from hearth.host.install import launchd, service_files
@@ -143,7 +143,7 @@ def test_it_is_the_daemon_of_the_default_profile_whatever_the_login_s_environmen
     monkeypatch.setenv("HEARTH_CONFIG", "/other.toml")
     words = AGENT["ProgramArguments"]
     assert words[:4] == ["/v/bin/python", "-I", "-m", "hearth.daemon"]
-    options = Options(words[4:])
+    options = DaemonOptions(words[4:])
     assert agent.serves(paths.Places(options.profile, options.config))
 
 

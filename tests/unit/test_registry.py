@@ -16,7 +16,7 @@ from hearth import registry
 from hearth.errors import StartError
 from hearth.host import processes
 from hearth.paths import Places
-from hearth.registry import Entry
+from hearth.registry import RegistryEntry
 from process.requirements import needs_root
 
 
@@ -27,8 +27,8 @@ def places(monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
         yield Places()
 
 
-def entry_of(pid: int) -> Entry:
-    return Entry(
+def entry_of(pid: int) -> RegistryEntry:
+    return RegistryEntry(
         daemon_id="d1",
         endpoint="/run/ü.sock",
         pid=pid,

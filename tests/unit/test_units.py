@@ -12,7 +12,7 @@ import pytest
 
 from hearth import paths
 from hearth.config.model import Config
-from hearth.daemon.main import Options
+from hearth.daemon.main import DaemonOptions
 from hearth.errors import HearthError
 from hearth.host.install import service_files
 from hearth.host.linux import units
@@ -35,9 +35,9 @@ SOCKETS = {name: read(name) for name in ALL_NAMES if name.endswith(".socket")}
 every_service = pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
 
 
-def daemon_options(service: configparser.ConfigParser) -> Options:
+def daemon_options(service: configparser.ConfigParser) -> DaemonOptions:
     words = service["Service"]["ExecStart"].split()
-    return Options(words[words.index("hearth.daemon") + 1 :])
+    return DaemonOptions(words[words.index("hearth.daemon") + 1 :])
 
 
 def test_the_interpreter_of_the_installation_is_filled_in_everywhere() -> None:
@@ -111,7 +111,7 @@ def test_a_config_in_the_service_manager_s_environment_does_not_make_it_another_
     monkeypatch.setenv("HEARTH_CONFIG", "/other.toml")
     words = SERVICE["Service"][setting].split()
     if setting == "ExecStart":
-        options = Options(words[words.index("hearth.daemon") + 1 :])
+        options = DaemonOptions(words[words.index("hearth.daemon") + 1 :])
         assert paths.Places(options.profile, options.config).key == paths.DEFAULT_PROFILE
     else:
         assert words[-2:] == ["--profile", paths.DEFAULT_PROFILE]
@@ -190,7 +190,7 @@ def test_the_daemon_divides_the_control_group_only_where_the_unit_hands_it_over(
     service: configparser.ConfigParser,
 ) -> None:
     assert (service["Service"]["Delegate"], daemon_options(service).delegated) == ("yes", True)
-    assert not Options([]).delegated
+    assert not DaemonOptions([]).delegated
 
 
 @every_service

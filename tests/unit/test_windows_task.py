@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hearth.daemon.main import Options
+from hearth.daemon.main import DaemonOptions
 from hearth.errors import HearthError
 from hearth.host.install import service_files
 from hearth.host.windows import task, task_document
@@ -112,7 +112,7 @@ def test_it_starts_the_daemon_of_the_default_profile_whatever_the_environment_sa
     assert (found["Actions/Exec/Command"], found["Actions/Exec/WorkingDirectory"]) == (PYTHON, HOME)
     flags, _, arguments = found["Actions/Exec/Arguments"].partition("hearth.daemon ")
     assert flags == "-I -m "
-    options = Options(arguments.split())
+    options = DaemonOptions(arguments.split())
     assert (options.profile, options.config, options.detach) == ("mcp", None, True)
 
 

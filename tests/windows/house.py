@@ -65,7 +65,7 @@ class House:
         client.first_answer()
         return client
 
-    def entry(self) -> registry.Entry | None:
+    def entry(self) -> registry.RegistryEntry | None:
         """Who is the daemon, if one lives."""
         entry = registry.read(self.places)
         if entry is None or not registry.is_alive(entry):

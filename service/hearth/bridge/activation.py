@@ -18,9 +18,9 @@ from hearth.host.locks import Lock
 from hearth.paths import DEFAULT_PROFILE, Places, runtime_dir
 
 if sys.platform == "win32":
-    from hearth.bridge.spawn_windows import Child
+    from hearth.bridge.spawn_windows import WindowsChild as Child
 else:
-    from hearth.bridge.spawn_posix import Child
+    from hearth.bridge.spawn_posix import PosixChild as Child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def judge(said: str, log: str) -> str:
 # --- systemd
 
 
-class Units:
+class ActivationUnits:
     """The socket unit of one daemon and the service behind it. `scope` is what reaches their systemd."""
 
     __slots__ = ("scope", "service", "socket")
@@ -149,16 +149,16 @@ class Units:
         self.scope = scope
 
 
-def units_of(places: Places) -> Units | None:
+def units_of(places: Places) -> ActivationUnits | None:
     """Return the units' names; a daemon of a config or a socket given by its path has none."""
     if places.config or places.named:
         return None
     if places.system_wide and sys.platform != "win32":
-        return Units(f"mcp-user@{os.getuid()}", scope="")
+        return ActivationUnits(f"mcp-user@{os.getuid()}", scope="")
     if places.profile == DEFAULT_PROFILE:
-        return Units("mcp")
+        return ActivationUnits("mcp")
     # As it is typed: every character of a profile may stand in a unit's name, and the units read it by %i.
-    return Units(f"mcp@{places.profile}")
+    return ActivationUnits(f"mcp@{places.profile}")
 
 
 def environment(environ: "Mapping[str, str]") -> dict[str, str] | None:
@@ -182,7 +182,7 @@ def parse_show(text: str) -> list[dict[str, str]]:
 ABSENT, START, WAIT = "absent", "start", "wait"
 
 
-def judge_units(units: Units, socket: dict[str, str], service: dict[str, str]) -> str:
+def judge_units(units: ActivationUnits, socket: dict[str, str], service: dict[str, str]) -> str:
     """ABSENT: start a daemon yourself. START: the unit is installed and off. WAIT. Raises StartError if it failed."""
     if socket.get("LoadState") != "loaded":
         return ABSENT
@@ -283,10 +283,10 @@ def wake_task(places: Places, environ: "Mapping[str, str]") -> str | None:
 def _run(command: list[str], environ: "Mapping[str, str]") -> None:
     """Run a short program, and wait for its end. One that cannot be run is noticed by what does not come of it."""
     if sys.platform == "win32":
-        from hearth.bridge.spawn_windows import Child
+        from hearth.bridge.spawn_windows import WindowsChild
 
         try:
-            child = Child(command, environ)
+            child = WindowsChild(command, environ)
         except OSError:
             return
         child.read(monotonic() + RUN_SECONDS)

@@ -21,7 +21,7 @@ _LOOK_SECONDS = 0.002
 _unreaped: set[int] = set()
 
 
-class Child:
+class PosixChild:
     """A program in a session of its own, whose standard error, and on demand output, is read through a pipe."""
 
     def __init__(
@@ -91,7 +91,7 @@ def run(command: list[str], environment: "Mapping[str, str]", seconds: float) ->
     """Run a short command; its exit code and everything that it said. Not to be had or not in time: -1."""
     deadline = monotonic() + seconds
     try:
-        child = Child(command, environment, stdout=True)
+        child = PosixChild(command, environment, stdout=True)
     except OSError as exc:
         return -1, f"{command[0]}: {exc.strerror}"
     try:

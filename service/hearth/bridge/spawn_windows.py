@@ -36,7 +36,7 @@ class _StartupInfo:
         self.lpAttributeList = {"handle_list": [null, output, *([] if source is None else [source])]}
 
 
-class Child:
+class WindowsChild:
     """A program whose standard error is read through a pipe."""
 
     def __init__(

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from hearth.clients import formats
 from hearth.clients.table import KINDS
-from hearth.host.process_table import Process
+from hearth.host.process_table import ProcessInfo
 from hearth.mcp.packages import base, packages, scripts
 
 # The client of a server whose own client has ended.
@@ -88,7 +88,9 @@ class Survey(NamedTuple):
 
 
 def survey(
-    processes: Iterable[Process], entries: Sequence[ConfiguredCommand], is_on_pipes: Callable[[Process], bool | None]
+    processes: Iterable[ProcessInfo],
+    entries: Sequence[ConfiguredCommand],
+    is_on_pipes: Callable[[ProcessInfo], bool | None],
 ) -> Survey:
     """Find the servers; `is_on_pipes` looks at a process's standard input."""
     tree = _Tree(processes)
@@ -170,8 +172,8 @@ def _is_interactive_shell(argv: Sequence[str]) -> bool:
 class _Tree:
     """Process tree."""
 
-    def __init__(self, processes: Iterable[Process]) -> None:
-        self.processes: Mapping[int, Process] = {
+    def __init__(self, processes: Iterable[ProcessInfo]) -> None:
+        self.processes: Mapping[int, ProcessInfo] = {
             process.pid: process._replace(argv=_without_interpreter(process.argv)) for process in processes
         }
         self._children: dict[int, list[int]] = {}

@@ -2,7 +2,7 @@
 
 from hearth.config import value_kinds
 from hearth.config.model import MIB, KeyPath, OAuthSpec
-from hearth.config.value_kinds import Kind
+from hearth.config.value_kinds import ValueKind
 
 # A limit below one ordinary message would refuse all work; a limit above 2 GiB would limit nothing.
 _SMALLEST_LIMIT_BYTES = 4096
@@ -34,7 +34,7 @@ TABLES = ("owner",)
 
 TRANSPORTS = ("auto", "http", "sse")
 
-SETTINGS: dict[str, Kind] = {
+SETTINGS: dict[str, ValueKind] = {
     "idle_timeout": value_kinds.seconds(),
     "drain_timeout": value_kinds.seconds(),
     "list_timeout": value_kinds.seconds(),
@@ -70,7 +70,7 @@ SETTINGS: dict[str, Kind] = {
 # Settings that a running daemon keeps as they were when it started.
 AT_START = frozenset({"listen", "socket_mode"})
 
-OAUTH_KEYS: dict[str, Kind] = {
+OAUTH_KEYS: dict[str, ValueKind] = {
     "client_id": value_kinds.text(),
     "client_secret": value_kinds.text(),
     "client_metadata_url": value_kinds.web_address("https", "a path"),
@@ -79,7 +79,7 @@ OAUTH_KEYS: dict[str, Kind] = {
     "redirect_uri": value_kinds.web_address("http", "a path"),
 }
 
-SERVER_KEYS: dict[str, Kind] = {
+SERVER_KEYS: dict[str, ValueKind] = {
     "command": value_kinds.text(),
     "args": value_kinds.texts(),
     "env": value_kinds.text_map("a variable", "="),
@@ -106,7 +106,7 @@ SERVER_KEYS: dict[str, Kind] = {
 }
 
 # Keys of a pack: a switch, and the keys of a server that make sense without a process.
-PACK_KEYS: dict[str, Kind] = {
+PACK_KEYS: dict[str, ValueKind] = {
     "enabled": value_kinds.flag(),
     **{
         key: SERVER_KEYS[key]

@@ -13,7 +13,7 @@ from typing import Any
 
 from hearth.config.editor import CannotEdit, Edit, Entry, Keys
 from hearth.config.model import KeyPath
-from hearth.config.toml_positions import Scanner, Statement
+from hearth.config.toml_positions import Statement, TomlScanner
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _ODD = "its servers are written in an odd way"
@@ -55,12 +55,12 @@ def spans(text: str, at: Keys) -> list[tuple[int, int]]:
     return [_place(text, first), *(_region(text, run) for run in others)]
 
 
-def _inline_on_the_way(scanner: Scanner, keys: Keys) -> KeyPath | None:
+def _inline_on_the_way(scanner: TomlScanner, keys: Keys) -> KeyPath | None:
     """Return the innermost inline table on the path of the keys; None if there is none."""
     return next((keys[:size] for size in range(len(keys), 0, -1) if keys[:size] in scanner.inline), None)
 
 
-def _replace(scanner: Scanner, keys: Keys, name: str, entry: Any) -> list[Edit]:
+def _replace(scanner: TomlScanner, keys: Keys, name: str, entry: Any) -> list[Edit]:
     text, at = scanner.text, (*keys, name)
     (start, end), *others = spans(text, at)
     cuts = [Edit(*other, "") for other in others]
@@ -76,8 +76,8 @@ def _replace(scanner: Scanner, keys: Keys, name: str, entry: Any) -> list[Edit]:
     return [Edit(start, end, _assignment(at[len(before[-1]) if before else 0 :], entry)), *cuts]
 
 
-def _scanned(text: str) -> Scanner:
-    scanner = Scanner(text)
+def _scanned(text: str) -> TomlScanner:
+    scanner = TomlScanner(text)
     try:
         scanner.document()
     except (IndexError, RecursionError):
@@ -88,7 +88,7 @@ def _scanned(text: str) -> Scanner:
 # --- removal
 
 
-def _runs(scanner: Scanner, at: Keys) -> list[list[Statement]]:
+def _runs(scanner: TomlScanner, at: Keys) -> list[list[Statement]]:
     """Return the statements that are about the entry, grouped into contiguous runs. Raises CannotEdit."""
     about = groupby(scanner.statements, lambda statement: statement.path[: len(at)] == at)
     runs = [list(run) for is_about, run in about if is_about]
@@ -132,7 +132,7 @@ def _line_end(text: str, offset: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _cut_inline(scanner: Scanner, table: KeyPath, at: Keys) -> Edit:
+def _cut_inline(scanner: TomlScanner, table: KeyPath, at: Keys) -> Edit:
     members = scanner.inline[table]
     number = _number(scanner, table, at)
     if number:
@@ -141,7 +141,7 @@ def _cut_inline(scanner: Scanner, table: KeyPath, at: Keys) -> Edit:
     return Edit(members[0].start, following, "")
 
 
-def _number(scanner: Scanner, table: KeyPath, at: Keys) -> int:
+def _number(scanner: TomlScanner, table: KeyPath, at: Keys) -> int:
     """Return the index of the entry in the inline table. Raises CannotEdit."""
     about = [number for number, each in enumerate(scanner.inline[table]) if each.path[: len(at)] == at]
     if len(about) != 1:
@@ -160,7 +160,7 @@ def _append(text: str, block: str) -> Edit:
     return Edit(len(text), len(text), f"\n\n{block[:-1]}")
 
 
-def _add_values(scanner: Scanner, keys: Keys, values: Mapping[str, object]) -> Edit:
+def _add_values(scanner: TomlScanner, keys: Keys, values: Mapping[str, object]) -> Edit:
     """Write values after the last one of their table, or below its header; append the table if it is missing."""
     text = scanner.text
     header: KeyPath = ()
@@ -179,7 +179,7 @@ def _add_values(scanner: Scanner, keys: Keys, values: Mapping[str, object]) -> E
     return Edit(end, end, "".join(lines))
 
 
-def _begin_table(scanner: Scanner, keys: Keys, values: Mapping[str, object]) -> Edit:
+def _begin_table(scanner: TomlScanner, keys: Keys, values: Mapping[str, object]) -> Edit:
     """Write the first values of a table; values of the root table are written before the first header."""
     text = scanner.text
     if keys:
@@ -195,7 +195,7 @@ def _begin_table(scanner: Scanner, keys: Keys, values: Mapping[str, object]) -> 
     return Edit(start, start, f"{lines}\n")
 
 
-def _add_inline(scanner: Scanner, table: KeyPath, keys: Keys, entries: Mapping[str, Entry]) -> Edit:
+def _add_inline(scanner: TomlScanner, table: KeyPath, keys: Keys, entries: Mapping[str, Entry]) -> Edit:
     inner = keys[len(table) :]
     written = ", ".join(_assignment((*inner, name), entry) for name, entry in entries.items())
     members = scanner.inline[table]
@@ -210,7 +210,7 @@ def _assignment(keys: KeyPath, entry: object) -> str:
     return f"{'.'.join(_key(str(key)) for key in keys)} = {value(entry)}"
 
 
-def _block(scanner: Scanner, keys: Keys, name: str, entry: Entry) -> str:
+def _block(scanner: TomlScanner, keys: Keys, name: str, entry: Entry) -> str:
     """Return the server as a table, indented as the last server is."""
     size = len(keys)
     headers = [each for each in scanner.statements if each.is_header and each.path[:-1] == keys]

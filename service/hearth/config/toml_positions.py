@@ -27,7 +27,7 @@ class TomlLines:
     """Line index of a TOML text."""
 
     def __init__(self, text: str) -> None:
-        scanner = Scanner(text)
+        scanner = TomlScanner(text)
         try:
             scanner.document()
         except (IndexError, RecursionError):
@@ -54,7 +54,7 @@ class Statement(NamedTuple):
     is_header: bool = False
 
 
-class Scanner:
+class TomlScanner:
     """Scanner that reads a text once. Raises IndexError or RecursionError for a text that is not TOML."""
 
     def __init__(self, text: str) -> None:

@@ -35,7 +35,7 @@ class BadValue(ValueError):
         self.at = at
 
 
-class Kind:
+class ValueKind:
     """Kind of a value: its check, and its conversion from the text of a variable."""
 
     __slots__ = ("check", "from_text")
@@ -76,17 +76,17 @@ def _list_from_text(text: str) -> object:
     return [number_from_text(item.strip()) for item in text.split(",") if item.strip()]
 
 
-def seconds(least: float = 0.0) -> Kind:
+def seconds(least: float = 0.0) -> ValueKind:
     """Return the kind of a duration. `least` above 0 is for waits that make no sense, or spin, without any length."""
     return _number("a number of seconds", least, LONGEST_SECONDS)
 
 
-def rate(most: float) -> Kind:
+def rate(most: float) -> ValueKind:
     """Return the kind of a rate: a number per second."""
     return _number("a number per second", 0.0, most)
 
 
-def _number(what: str, least: float, most: float) -> Kind:
+def _number(what: str, least: float, most: float) -> ValueKind:
     wanted = f"must be {what} from {least:g} to {most:.0f}"
 
     def check(value: object) -> float:
@@ -95,7 +95,7 @@ def _number(what: str, least: float, most: float) -> Kind:
             raise BadValue(f"{wanted}, not {described(value)}")
         return float(number)
 
-    return Kind(check, number_from_text)
+    return ValueKind(check, number_from_text)
 
 
 def _whole(value: object, least: int, most: int, wanted: str, *at: int) -> int:
@@ -104,13 +104,13 @@ def _whole(value: object, least: int, most: int, wanted: str, *at: int) -> int:
     return value
 
 
-def count(least: int, most: int) -> Kind:
+def count(least: int, most: int) -> ValueKind:
     """Return the kind of a whole number within bounds."""
     wanted = f"must be a whole number from {least} to {most}"
-    return Kind(lambda value: _whole(value, least, most, wanted), number_from_text)
+    return ValueKind(lambda value: _whole(value, least, most, wanted), number_from_text)
 
 
-def size(least: int, most: int) -> Kind:
+def size(least: int, most: int) -> ValueKind:
     """Return the kind of a number of bytes, or a text such as "64 MiB"."""
     wanted = f'must be a number of bytes from {least} to {most}, or a text such as "64 MiB"'
 
@@ -120,10 +120,10 @@ def size(least: int, most: int) -> Kind:
             raise BadValue(f"{wanted}, not {described(value)}")
         return number
 
-    return Kind(check, number_from_text)
+    return ValueKind(check, number_from_text)
 
 
-def size_or_off(least: int, most: int) -> Kind:
+def size_or_off(least: int, most: int) -> ValueKind:
     """Return the kind of a number of bytes within bounds, or 0 for no limit."""
     bounded = size(least, most)
 
@@ -134,7 +134,7 @@ def size_or_off(least: int, most: int) -> Kind:
         except BadValue as exc:
             raise BadValue(f"{exc}; 0 means no limit") from None
 
-    return Kind(check, bounded.from_text)
+    return ValueKind(check, bounded.from_text)
 
 
 def _bytes_in(text: str) -> int | None:
@@ -144,7 +144,7 @@ def _bytes_in(text: str) -> int | None:
     return number * unit if isinstance(number, int) and unit else None
 
 
-def ids() -> Kind:
+def ids() -> ValueKind:
     """Return the kind of a list of user or group ids."""
     wanted = "must be a list of numeric ids"
 
@@ -154,10 +154,10 @@ def ids() -> Kind:
         each = f"must be a numeric id from 0 to {LARGEST_ID}"
         return tuple(_whole(item, 0, LARGEST_ID, each, index) for index, item in enumerate(value))
 
-    return Kind(check, _list_from_text)
+    return ValueKind(check, _list_from_text)
 
 
-def choice(*options: str) -> Kind:
+def choice(*options: str) -> ValueKind:
     """Return the kind of a text that is one of these options."""
     wanted = "must be " + " or ".join(f'"{option}"' for option in options)
 
@@ -166,10 +166,10 @@ def choice(*options: str) -> Kind:
             raise BadValue(f"{wanted}, not {described(value)}")
         return value
 
-    return Kind(check)
+    return ValueKind(check)
 
 
-def flag() -> Kind:
+def flag() -> ValueKind:
     """Return the kind of a boolean."""
 
     def check(value: object) -> bool:
@@ -177,7 +177,7 @@ def flag() -> Kind:
             raise BadValue(f"must be true or false, not {described(value)}")
         return value
 
-    return Kind(check)
+    return ValueKind(check)
 
 
 def _text(value: object, *at: str | int) -> str:
@@ -193,7 +193,7 @@ def _text(value: object, *at: str | int) -> str:
     return value
 
 
-def text() -> Kind:
+def text() -> ValueKind:
     """Return the kind of a text that is not empty."""
 
     def check(value: object) -> str:
@@ -201,10 +201,10 @@ def text() -> Kind:
             raise BadValue("must not be empty")
         return str(value)
 
-    return Kind(check)
+    return ValueKind(check)
 
 
-def url() -> Kind:
+def url() -> ValueKind:
     """Return the kind of an HTTP server's address, on a host or a Unix socket; references may replace parts of it."""
 
     def check(value: object) -> str:
@@ -213,10 +213,10 @@ def url() -> Kind:
             raise BadValue(phrase)
         return found
 
-    return Kind(check)
+    return ValueKind(check)
 
 
-def web_address(scheme: str, *parts: str) -> Kind:
+def web_address(scheme: str, *parts: str) -> ValueKind:
     """Return the kind of an address with that scheme; `http` is accepted on this machine only.
 
     An address that begins with a reference is not checked. `parts`: whether the address must have "a path".
@@ -231,7 +231,7 @@ def web_address(scheme: str, *parts: str) -> Kind:
             )
         return found
 
-    return Kind(check)
+    return ValueKind(check)
 
 
 def _is_web_address(text: str, scheme: str, needs_path: bool) -> bool:
@@ -242,7 +242,7 @@ def _is_web_address(text: str, scheme: str, needs_path: bool) -> bool:
     return is_right and not set("#@ ?") & set(text) and bool(path if needs_path else True)
 
 
-def table(keys: dict[str, Kind], record: Callable[..., object]) -> Kind:
+def table(keys: dict[str, ValueKind], record: Callable[..., object]) -> ValueKind:
     """Return the kind of a table whose keys are known; its value is a record."""
 
     def check(value: object) -> object:
@@ -258,10 +258,10 @@ def table(keys: dict[str, Kind], record: Callable[..., object]) -> Kind:
                 raise BadValue(str(exc), name, *exc.at) from exc
         return record(**found)
 
-    return Kind(check)
+    return ValueKind(check)
 
 
-def texts() -> Kind:
+def texts() -> ValueKind:
     """Return the kind of a list of texts, which may be empty."""
 
     def check(value: object) -> tuple[str, ...]:
@@ -269,10 +269,10 @@ def texts() -> Kind:
             raise BadValue(f"must be a list of texts, not {_kind(value)}")
         return tuple(_text(item, index) for index, item in enumerate(value))
 
-    return Kind(check)
+    return ValueKind(check)
 
 
-def endpoint() -> Kind:
+def endpoint() -> ValueKind:
     """Return the kind of an address on which the daemon listens: a socket's path, or a port of this machine."""
     wanted = 'must be "unix:/PATH/OF/SOCKET" or "tcp:127.0.0.1:PORT"'
 
@@ -286,20 +286,20 @@ def endpoint() -> Kind:
             raise BadValue(f"{wanted}, not {described(found)}")
         return found
 
-    return Kind(check)
+    return ValueKind(check)
 
 
-def host_names() -> Kind:
+def host_names() -> ValueKind:
     """Return the kind of a list of names or addresses for `Host`; in lower case, as they are compared."""
     return _words(_host_name)
 
 
-def origins() -> Kind:
+def origins() -> ValueKind:
     """Return the kind of a list of origins, as browsers send them."""
     return _words(_origin)
 
 
-def _words(each: Callable[[str, int], str]) -> Kind:
+def _words(each: Callable[[str, int], str]) -> ValueKind:
     """Return the kind of a list of texts without commas; in a variable, commas separate them."""
 
     def check(value: object) -> tuple[str, ...]:
@@ -307,7 +307,7 @@ def _words(each: Callable[[str, int], str]) -> Kind:
         assert isinstance(found, tuple)
         return tuple(each(item, index) for index, item in enumerate(found))
 
-    return Kind(check, lambda text: [item.strip() for item in text.split(",") if item.strip()])
+    return ValueKind(check, lambda text: [item.strip() for item in text.split(",") if item.strip()])
 
 
 def _host_name(text: str, index: int) -> str:
@@ -346,7 +346,7 @@ def _without_port(place: str) -> str:
     return re.sub(r"(?<=[^:]):[0-9]*$", "", place)
 
 
-def text_map(what: str, forbidden: str) -> Kind:
+def text_map(what: str, forbidden: str) -> ValueKind:
     """Return the kind of a table of texts by name. `forbidden` are characters that a name of `what` cannot have."""
 
     def check(value: object) -> MappingProxyType[str, str]:
@@ -358,4 +358,4 @@ def text_map(what: str, forbidden: str) -> Kind:
             _text(item, name)
         return MappingProxyType(dict(value))
 
-    return Kind(check)
+    return ValueKind(check)

@@ -64,7 +64,7 @@ def _find_here(places: Places) -> RunningDaemon | None:
     return None
 
 
-def endpoint_of(entry: registry.Entry, places: Places) -> str:
+def endpoint_of(entry: registry.RegistryEntry, places: Places) -> str:
     """Return the endpoint of a daemon: that of its entry, or the usual one if nothing is there."""
     is_there = entry.endpoint.startswith(TCP) or listening.is_there(entry.endpoint)
     return entry.endpoint if is_there else places.socket

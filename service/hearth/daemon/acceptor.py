@@ -317,9 +317,9 @@ class ProtocolDetector(asyncio.Protocol):
         from hearth.daemon import tcp_token
 
         verdict, rest = tcp_token.check(self._first, self._token)
-        if verdict is tcp_token.Verdict.MORE and not ended:
+        if verdict is tcp_token.TokenVerdict.MORE and not ended:
             return False
-        if verdict in (tcp_token.Verdict.MORE, tcp_token.Verdict.REFUSED):
+        if verdict in (tcp_token.TokenVerdict.MORE, tcp_token.TokenVerdict.REFUSED):
             self._refuse_token()
             return False
         self._first = rest

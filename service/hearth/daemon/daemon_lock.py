@@ -37,7 +37,7 @@ class DaemonLock:
         """
         registry.prepare(self._places)
         deadline = time.monotonic() + (HANDOVER_SECONDS if activated else TRANSITION_SECONDS)
-        asked: registry.Entry | None = None
+        asked: registry.RegistryEntry | None = None
         while not self._lock.acquire(blocking=False):
             holder = registry.read(self._places)
             # An entry with this process's own pid is from the degraded daemon that it was before an exec.
@@ -100,18 +100,18 @@ class DaemonLock:
         places = Places(self._places.profile, self._places.config, named=named)
         return reachability.answers(registry.endpoint(places))
 
-    def _ask(self, holder: registry.Entry) -> None:
+    def _ask(self, holder: registry.RegistryEntry) -> None:
         if signals.HAND_OVER is not None:
             processes.send_signal(holder.pid, holder.start_time, signals.HAND_OVER)
 
-    def _taken(self, holder: registry.Entry) -> AlreadyRunning:
+    def _taken(self, holder: registry.RegistryEntry) -> AlreadyRunning:
         import shlex
 
         stop = shlex.join(["hearth", "stop", *self._places.arguments()])
         who = f"pid {holder.pid}, {holder.endpoint}"
         return AlreadyRunning(f"a daemon already runs: {who}; `{stop}` first, if another is to take its place")
 
-    def _held(self, activated: bool, holder: registry.Entry | None) -> StartError:
+    def _held(self, activated: bool, holder: registry.RegistryEntry | None) -> StartError:
         who = f"pid {holder.pid}" if holder else "an unknown process"
         if activated:
             return StartError(f"another daemon ({who}) did not hand over within {HANDOVER_SECONDS:.0f} s; stop it")
@@ -119,7 +119,7 @@ class DaemonLock:
 
     def register(self, daemon_id: str, config_hash: str, endpoint: str, token: str = "") -> None:
         """Write the registry entry of this daemon and its endpoint. Raises StartError."""
-        entry = registry.Entry(
+        entry = registry.RegistryEntry(
             daemon_id=daemon_id,
             endpoint=endpoint,
             pid=os.getpid(),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hearth.host.stdio import Streams
 
 
-class Nursery(Protocol):
+class SpawnerControl(Protocol):
     """Spawner of servers in control groups of their own. Linux only: see `host.linux.cgroup_spawner`."""
 
     def put_to_use(self) -> None:
@@ -33,7 +33,7 @@ class Nursery(Protocol):
         """Stop the spawner."""
 
 
-class Orphans(Protocol):
+class OrphanControl(Protocol):
     """Descendants of servers that became children of the daemon. Linux only: see `host.linux.orphan_reaper`."""
 
     def reap(self) -> None:
@@ -43,7 +43,7 @@ class Orphans(Protocol):
         """Kill and reap all orphans."""
 
 
-class Options:
+class DaemonOptions:
     """Command line of `python -m hearth.daemon`. People use `hearth serve` instead: see `hearth serve --help`."""
 
     def __init__(self, arguments: list[str]) -> None:
@@ -158,9 +158,9 @@ class Start:
         self.config_error: str | None = None
         self.notifier = systemd.Notifier()
         # None where the service manager has delegated no control group.
-        self.spawner: Nursery | None = None
+        self.spawner: SpawnerControl | None = None
         # None where the service manager or the operating system kills the processes that servers leave behind.
-        self.orphans: Orphans | None = None
+        self.orphans: OrphanControl | None = None
         self._listener = listener
         self._ready_fd = ready_fd
         # HOST:PORT if a person has asked for a port, and whether other machines may reach it.
@@ -226,7 +226,7 @@ class Start:
 def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
     """Run a daemon until it stops and return the exit code. `serving` is for a caller that runs it in a thread."""
     try:
-        options = Options(arguments)
+        options = DaemonOptions(arguments)
         named = socket_path(options.socket) if options.socket else None
         places = Places(options.profile, options.config, named=named)
     except (HearthError, ValueError) as exc:
@@ -270,9 +270,9 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
 
         start.spawner = cgroup_spawner.start()
     if options.watched and sys.platform == "linux":
-        from hearth.host.linux.orphan_reaper import Orphans as Inherited
+        from hearth.host.linux.orphan_reaper import Orphans
 
-        start.orphans = Inherited()
+        start.orphans = Orphans()
     code = _run(start)
     if start.orphans:
         start.orphans.end()

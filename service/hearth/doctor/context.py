@@ -63,11 +63,11 @@ class CheckContext:
         """Return the servers that are configured and enabled."""
         return [spec for spec in self.examined().config.servers.values() if not spec.disabled]
 
-    def entry(self) -> registry.Entry | None:
+    def entry(self) -> registry.RegistryEntry | None:
         """Return the registry's entry, whether or not its daemon is alive."""
         return self._once("entry", lambda: registry.read(self.places))
 
-    def living(self) -> registry.Entry | None:
+    def living(self) -> registry.RegistryEntry | None:
         """Return the registry's entry, if its daemon is alive."""
         found = self.entry()
         if found and registry.is_alive(found):

@@ -53,7 +53,7 @@ class DaemonFacts(NamedTuple):
 
     path: str
     has_file: bool
-    entry: registry.Entry | None
+    entry: registry.RegistryEntry | None
     lives: bool
     reused: bool
     status: Mapping[str, Any]
@@ -155,7 +155,7 @@ def _unknown(facts: DaemonFacts) -> Finding:
     return Finding("daemon.registry", "note", message, fix, request=FixRequest("forget", facts.path))
 
 
-def _stale(facts: DaemonFacts, entry: registry.Entry) -> Finding:
+def _stale(facts: DaemonFacts, entry: registry.RegistryEntry) -> Finding:
     fix = "Nothing to do: doctor has removed the file, under the daemon's lock."
     if facts.reused:
         message = f"{facts.path} names pid {entry.pid}, which is another program by now: the daemon was killed"
@@ -184,18 +184,18 @@ def _old_config(reason: str) -> Finding:
     return Finding("daemon.config", "broken", message, "Mend the file; `hearth reload` has it read again.")
 
 
-def _other_version(entry: registry.Entry) -> Finding:
+def _other_version(entry: registry.RegistryEntry) -> Finding:
     message = f"pid {entry.pid} is version {clean(entry.version)}, and {hearth.__version__} is installed"
     fix = f"`hearth restart` brings it to {hearth.__version__}."
     return Finding("daemon.version", "note", message, fix, request=FixRequest("renew"))
 
 
-def _moved(entry: registry.Entry, path: str) -> Finding:
+def _moved(entry: registry.RegistryEntry, path: str) -> Finding:
     message = f"pid {entry.pid} runs from {clean(path)}, which is gone: parts that it has not loaded yet will fail"
     return Finding("daemon.moved", "broken", message, "`hearth restart` starts this one.", request=FixRequest("renew"))
 
 
-def _described(entry: registry.Entry, status: Mapping[str, Any]) -> Finding:
+def _described(entry: registry.RegistryEntry, status: Mapping[str, Any]) -> Finding:
     message = f"running as pid {entry.pid}, version {clean(entry.version)}"
     if status.get("containment"):
         message += f"; what a server leaves running is ended by {clean(str(status['containment']))}"

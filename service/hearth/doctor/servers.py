@@ -21,7 +21,7 @@ from hearth.secret_patterns import masked_url
 from hearth.secrets import references
 
 if TYPE_CHECKING:
-    from hearth.upstreams.oauth.registration_refusals import Refusal
+    from hearth.upstreams.oauth.registration_refusals import RegistrationRefusal
 
 # Programs that take the file to run as the first argument.
 _RUNNERS = frozenset({"node", "bun", "deno", "tsx", "python", "python3", "ruby", "php", "java", "bash", "sh"})
@@ -81,7 +81,7 @@ class ServerFacts(NamedTuple):
     missing_folder: str = ""
     missing_file: str = ""
     # For a server by url: the refusal to register Hearth as a client at the last login.
-    refusal: "Refusal | None" = None
+    refusal: "RegistrationRefusal | None" = None
 
 
 class ServersFacts(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Process(NamedTuple):
+class ProcessInfo(NamedTuple):
     """Process with its parent and command line. `argv` is never empty."""
 
     pid: int
@@ -18,7 +18,7 @@ class Process(NamedTuple):
     argv: tuple[str, ...]
 
 
-def own() -> list[Process]:
+def own() -> list[ProcessInfo]:
     """List the processes of this user, without zombies and processes that hide their command line."""
     import psutil
 
@@ -27,7 +27,7 @@ def own() -> list[Process]:
         values = process.info
         argv = _words(values["cmdline"] or ())
         if argv and _is_own(values.get("uids")):
-            found.append(Process(values["pid"], values["ppid"] or 0, argv))
+            found.append(ProcessInfo(values["pid"], values["ppid"] or 0, argv))
     return found
 
 
@@ -65,7 +65,7 @@ def variables_of(pid: int) -> dict[str, str]:
         return {}
 
 
-def is_on_pipes(process: Process) -> bool | None:
+def is_on_pipes(process: ProcessInfo) -> bool | None:
     """Tell whether another program holds the other end of a process's standard input; None where that is unknown.
 
     Servers on the Python SDK put /dev/null there and read from a copy. Then a pipe that the parent also has decides.

@@ -24,7 +24,7 @@ class Receive(Protocol):
     ) -> None: ...
 
 
-class Batch:
+class PendingBatch:
     """Collector of the answers of a batch's members; sends them when the last member is finished."""
 
     __slots__ = ("_answers", "_open", "_tag", "session")
@@ -55,7 +55,7 @@ class Member:
 
     __slots__ = ("_batch", "_message")
 
-    def __init__(self, batch: Batch, message: json.Message) -> None:
+    def __init__(self, batch: PendingBatch, message: json.Message) -> None:
         self._batch = batch
         self._message = message
 
@@ -83,7 +83,7 @@ def receive(receive_one: Receive, session: Session, tag: int, batch: json.Batch,
     if session.era != versions.LEGACY or session.version != REVISION:
         session.sink.answer(tag, messages.failure(None, refusal()))
         return
-    whole = Batch(session, tag, len(batch.items))
+    whole = PendingBatch(session, tag, len(batch.items))
     for item in map(_checked, batch.items):
         if isinstance(item, MessageError):
             whole.add(messages.failure(item.id, item))

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from hearth.hub.sessions import AUTO, SEARCH, Session
 from hearth.mcp import catalog, downgrade, tool_names, uris, versions
-from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, Kind, ServerCatalog
+from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json
@@ -74,7 +74,7 @@ class View:
         self.offerings = offerings
         # Tools that would be listed if they were approved and not blocked.
         self.withheld = withheld
-        self.offers: dict[Kind, dict[str, Offer]] = {
+        self.offers: dict[ListKind, dict[str, Offer]] = {
             TOOLS: self._named(TOOLS, alone),
             PROMPTS: self._named(PROMPTS, alone),
             RESOURCES: self._addressed(RESOURCES),
@@ -86,10 +86,10 @@ class View:
         self.with_resources = [server for server, offered in offerings if offered.has(RESOURCES.capability)]
         # Results are searched for URIs only where it matters which server they belong to.
         self.looks_at_links = len(self.with_resources) > 1 or not complete
-        self._rendered: dict[tuple[Kind, str, str], bytes] = {}
+        self._rendered: dict[tuple[ListKind, str, str], bytes] = {}
         self.content = {kind: hash(self.render(kind, versions.MODERN, versions.NEWEST_MODERN)) for kind in KINDS}
 
-    def _named(self, kind: Kind, alone: bool) -> dict[str, Offer]:
+    def _named(self, kind: ListKind, alone: bool) -> dict[str, Offer]:
         found: dict[str, Offer] = {}
         for server, offered in self.offerings:
             for item in offered.lists[kind].values():
@@ -97,7 +97,7 @@ class View:
                 found[name] = _offer(server, item, name)
         return found
 
-    def _addressed(self, kind: Kind) -> dict[str, Offer]:
+    def _addressed(self, kind: ListKind) -> dict[str, Offer]:
         found: dict[str, Offer] = {}
         for server, offered in self.offerings:
             for item in offered.lists[kind].values():
@@ -123,7 +123,7 @@ class View:
             return {**found, "_meta": meta}
         return found
 
-    def render(self, kind: Kind, era: str, version: str) -> bytes:
+    def render(self, kind: ListKind, era: str, version: str) -> bytes:
         """Return the JSON array of one list for clients of that revision."""
         key = (kind, era, version)
         if key not in self._rendered:
@@ -131,7 +131,7 @@ class View:
             self._rendered[key] = b"[%b]" % b",".join(items)
         return self._rendered[key]
 
-    def list_result(self, kind: Kind, era: str, version: str, server_info: bytes) -> bytes:
+    def list_result(self, kind: ListKind, era: str, version: str, server_info: bytes) -> bytes:
         """Return the result of the list's method: one page."""
         return list_result(kind, self.render(kind, era, version), era, server_info)
 
@@ -202,7 +202,7 @@ def definition(offer: Offer, era: str, version: str) -> Members:
     return rendered
 
 
-def list_result(kind: Kind, items: bytes, era: str, server_info: bytes) -> bytes:
+def list_result(kind: ListKind, items: bytes, era: str, server_info: bytes) -> bytes:
     """Return the result of a list's method, from the JSON array of its items."""
     fields: Members = {kind.member: items}
     if era == versions.MODERN:
@@ -245,7 +245,7 @@ class Catalog:
             return len(self.view(session).tools) > self._threshold()
         return session.mode == SEARCH
 
-    def content(self, session: Session) -> dict[Kind, int]:
+    def content(self, session: Session) -> dict[ListKind, int]:
         """Return the hash of each list's content as the client would see it now."""
         content = self.view(session).content
         return {**content, TOOLS: SEARCH_CONTENT} if self.searches(session) else content

@@ -28,7 +28,7 @@ from hearth.hub.status import ServerMetrics
 from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
 from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import messages
-from hearth.mcp.catalog import Kind
+from hearth.mcp.catalog import ListKind
 from hearth.upstreams.catalog_cache import CatalogCache
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
@@ -287,7 +287,7 @@ class Hub:
 
     # --- unsolicited messages and state changes of servers
 
-    def catalog_changed(self, instance: Instance, noticed: Collection[Kind] = ()) -> None:
+    def catalog_changed(self, instance: Instance, noticed: Collection[ListKind] = ()) -> None:
         """Take a server's new or changed catalog; `noticed` are the lists that it announced as changed itself."""
         if noticed:
             EVENTS.emit(ListsChanged(server=instance.name, lists=[kind.member for kind in noticed]))

@@ -21,7 +21,7 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
 
 
-class ClientError(Exception):
+class ClientAnswerError(Exception):
     """Error for a client's error response to a question, which ends the call."""
 
     def __init__(self, error: bytes) -> None:
@@ -49,7 +49,7 @@ class InputRequiredLoop:
             await self._find_again(call)
             if call.is_open:
                 call.send_again(_retry(call, given, required.state))
-        except ClientError as refused:
+        except ClientAnswerError as refused:
             call.close(messages.raw_error(call.id, refused.error))
         except HearthError as problem:
             call.failed(problem)
@@ -100,7 +100,7 @@ class InputRequiredLoop:
         )
         message = await self._asker.put(session, put.method, put.params, self._timeout(), call.tag)
         if message.result is None:
-            raise ClientError(message.error or b"{}")
+            raise ClientAnswerError(message.error or b"{}")
         return client_requests.modern_result(question.method, message.result)
 
 

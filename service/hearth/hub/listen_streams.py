@@ -4,7 +4,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from hearth.mcp import messages, translate, versions
-from hearth.mcp.catalog import KINDS, Kind
+from hearth.mcp.catalog import KINDS, ListKind
 from hearth.wire import json, values
 from hearth.wire.values import Members
 
@@ -49,7 +49,7 @@ class ListenStream:
         """Name under which the bridge keeps the line."""
         return keep_name("listen", self.id)
 
-    def wants(self, kind: Kind) -> bool:
+    def wants(self, kind: ListKind) -> bool:
         """Tell whether the stream asked for changes of that list."""
         return kind.listen in self.kinds
 
@@ -66,7 +66,7 @@ class ListenStream:
             self.session.sink.notify(notice, topic, self.tag)
         self._early = {}
 
-    def changed(self, kind: Kind) -> None:
+    def changed(self, kind: ListKind) -> None:
         """Notify the client that a list has changed."""
         if self.wants(kind):
             payload = messages.notification(kind.changed, json.join({"_meta": self._meta()}))

@@ -10,7 +10,7 @@ from hearth.hub.catalog import Catalog, list_result
 from hearth.hub.dispatcher import Dispatcher
 from hearth.hub.sessions import SEARCH, Session
 from hearth.mcp import messages, versions
-from hearth.mcp.catalog import TOOLS, Kind
+from hearth.mcp.catalog import TOOLS, ListKind
 from hearth.upstreams.server import Server
 from hearth.wire import json
 
@@ -32,7 +32,7 @@ class Listing:
         self._server_info = server_info
         self._timeout = timeout
 
-    def answer(self, call: Call, kind: Kind, params: json.Fields) -> None:
+    def answer(self, call: Call, kind: ListKind, params: json.Fields) -> None:
         """Answer at once if every catalog is known."""
         if "cursor" in params:
             raise MessageError("this cursor is not known: the list has one page", versions.INVALID_PARAMS)
@@ -81,7 +81,7 @@ class Listing:
                         call.failed(problem)
         act()
 
-    def _answer(self, call: Call, kind: Kind) -> None:
+    def _answer(self, call: Call, kind: ListKind) -> None:
         session = call.session
         session.seen[kind] = self._catalogue.content(session)[kind]
         if kind is TOOLS:

@@ -28,7 +28,7 @@ ANSWER_KEY = "hearth_login"
 _BY_URL = {"mode": json.Raw(b'"url"')}
 
 
-class Spawn(Protocol):
+class SpawnTask(Protocol):
     """Protocol for a function that runs work in the background for a call."""
 
     def __call__(self, work: Coroutine[Any, Any, None], call: "Call | None" = None) -> None: ...
@@ -37,7 +37,7 @@ class Spawn(Protocol):
 class Logins:
     """Invitations to log in of this daemon. `find` returns a server by its name."""
 
-    def __init__(self, find: "Callable[[str], Server | None]", spawn: Spawn, server_info: bytes) -> None:
+    def __init__(self, find: "Callable[[str], Server | None]", spawn: SpawnTask, server_info: bytes) -> None:
         self._find = find
         self._spawn = spawn
         self._server_info = server_info

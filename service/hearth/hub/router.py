@@ -26,7 +26,7 @@ from hearth.hub.sessions import FULL, ReplySink, Session
 from hearth.hub.subscriptions import Subscriptions
 from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import messages, versions
-from hearth.mcp.catalog import KINDS, PROMPTS, Kind
+from hearth.mcp.catalog import KINDS, PROMPTS, ListKind
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
@@ -354,7 +354,7 @@ class Router:
         return self._services.suspended_calls.retry(call, request.method, call.request.params)
 
 
-def _lister(listing: Listing, kind: Kind) -> Handler:
+def _lister(listing: Listing, kind: ListKind) -> Handler:
     return lambda call, params, meta: listing.answer(call, kind, params)
 
 

@@ -16,7 +16,7 @@ from hearth.hub.sessions import AUTO, SEARCH, Session
 from hearth.mcp import messages
 from hearth.mcp.catalog import TOOLS, Item
 from hearth.mcp.search import replies, search_tools
-from hearth.mcp.search.replies import Entry
+from hearth.mcp.search.replies import ToolEntry
 from hearth.mcp.search.search_tools import CALLERS, DESCRIBE, FIND, ToolFailure
 from hearth.mcp.search.tool_index import Tool, ToolIndex
 from hearth.wire import json
@@ -123,7 +123,7 @@ class ToolSearch:
         silent = [server.name for server in self._catalogue.unknown(call.session)]
         if query.strip():
             names, fitting = index.find(query, limit)
-            found = [Entry(name, view.tools[name].item.definition) for name in names]
+            found = [ToolEntry(name, view.tools[name].item.definition) for name in names]
             text = replies.found_text(query, found, fitting, silent)
         else:
             counts = {server.name: len(offered.lists[TOOLS]) for server, offered in view.offerings}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hearth.hub.calls import Call
     from hearth.hub.catalog import View
     from hearth.hub.listen_streams import ListenStream
-    from hearth.mcp.catalog import Kind
+    from hearth.mcp.catalog import ListKind
     from hearth.upstreams.instance import Instance
     from hearth.upstreams.server import Server
 
@@ -160,7 +160,7 @@ class Session:
         self.view: View | None = None
         self.view_version = 0
         # Content of each list as the client last saw it, or was told to read it again.
-        self.seen: dict[Kind, int] = {}
+        self.seen: dict[ListKind, int] = {}
 
         # Bindings.
         self.open: dict[object, Call] = {}

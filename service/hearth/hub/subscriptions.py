@@ -11,7 +11,7 @@ from hearth.hub.catalog import SEARCH_CONTENT, Catalog
 from hearth.hub.listen_streams import ListenStream, keep_name
 from hearth.hub.sessions import Session
 from hearth.mcp import messages, translate, versions
-from hearth.mcp.catalog import CHANGES, KINDS, Kind
+from hearth.mcp.catalog import CHANGES, KINDS, ListKind
 from hearth.mcp.uris import NoSuchResource
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
@@ -25,10 +25,10 @@ class Spawn(Protocol):
 
 
 # Lists of a session that a server announced as changed, whether they differ or not.
-Noticed = Callable[[Session], Collection[Kind]]
+Noticed = Callable[[Session], Collection[ListKind]]
 
 
-def nothing_noticed(session: Session) -> Collection[Kind]:
+def nothing_noticed(session: Session) -> Collection[ListKind]:
     """Return no lists: no server announced a change, and only differences count."""
     return ()
 
@@ -65,7 +65,7 @@ class Subscriptions:
                 session.seen[kind] = content[kind]
             self.tell(session, changed)
 
-    def tell(self, session: Session, kinds: Iterable[Kind]) -> None:
+    def tell(self, session: Session, kinds: Iterable[ListKind]) -> None:
         """Send notifications of changed lists in the session's era; one for lists that share a notification."""
         for notice in dict.fromkeys(kind.changed for kind in kinds):
             if session.initialized:

@@ -85,7 +85,7 @@ class SuspendedCall:
 
         A question that the client was already shown is kept for its next request.
         """
-        self._left = asked if self._machine.state is suspended.State.FINISHED else {}
+        self._left = asked if self._machine.state is suspended.SuspendedState.FINISHED else {}
         left = {id for id, _ in self._left.values()}
         for id in [id for id in self._settled if id not in left]:
             self._ask_elsewhere(id)
@@ -145,7 +145,7 @@ class SuspendedCall:
         self.call = call
         self._suspended_calls.attached(call)
         self._answer_left(input_required.responses(params))
-        if self._machine.state is suspended.State.WAITING:
+        if self._machine.state is suspended.SuspendedState.WAITING:
             # Once: further elicitations that are completed in the meantime give it no more time.
             self._set_timer(VISIT_SECONDS, self._waited_long)
         self._perform(instructions)
@@ -272,7 +272,7 @@ class SuspendedCall:
         # A little later than the promised time: clocks and timers round differently.
         instructions = self._machine.expired(max(_now(), self._machine.expires))
         self._perform(instructions)
-        if self._machine.state is suspended.State.DONE:
+        if self._machine.state is suspended.SuspendedState.DONE:
             self._end()
 
     def _waited_long(self) -> None:

@@ -10,7 +10,7 @@ from hearth.hub.calls import ClientRequest
 from hearth.hub.catalog import Target, View
 from hearth.hub.sessions import Session
 from hearth.mcp import tool_names, versions
-from hearth.mcp.catalog import PROMPTS, TOOLS, Item, Kind
+from hearth.mcp.catalog import PROMPTS, TOOLS, Item, ListKind
 from hearth.mcp.uris import NoSuchResource
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
@@ -35,7 +35,7 @@ class TargetLookup(NamedTuple):
 
 def named(
     session: Session,
-    kind: Kind,
+    kind: ListKind,
     name: str,
     missing: HearthError | None = None,
     check: Callable[[Item], None] | None = None,

@@ -12,7 +12,7 @@ from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
 
-class Kind:
+class ListKind:
     """Kind of list: one of the four that MCP has."""
 
     def __init__(self, member: str, method: str, key: str, capability: str, changed: str) -> None:
@@ -30,10 +30,10 @@ class Kind:
         return f"Kind({self.member!r})"
 
 
-TOOLS = Kind("tools", "tools/list", "name", "tools", "tools")
-PROMPTS = Kind("prompts", "prompts/list", "name", "prompts", "prompts")
-RESOURCES = Kind("resources", "resources/list", "uri", "resources", "resources")
-TEMPLATES = Kind("resourceTemplates", "resources/templates/list", "uriTemplate", "resources", "resources")
+TOOLS = ListKind("tools", "tools/list", "name", "tools", "tools")
+PROMPTS = ListKind("prompts", "prompts/list", "name", "prompts", "prompts")
+RESOURCES = ListKind("resources", "resources/list", "uri", "resources", "resources")
+TEMPLATES = ListKind("resourceTemplates", "resources/templates/list", "uriTemplate", "resources", "resources")
 KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES)
 # A change of the templates is announced as a change of the resources.
 CHANGES = {TOOLS.changed: (TOOLS,), PROMPTS.changed: (PROMPTS,), RESOURCES.changed: (RESOURCES, TEMPLATES)}
@@ -47,7 +47,7 @@ class Item:
 
     __slots__ = ("canonical", "definition", "kind", "name", "safe_to_repeat", "server", "wire_name")
 
-    def __init__(self, kind: Kind, server: str, definition: json.Fields) -> None:
+    def __init__(self, kind: ListKind, server: str, definition: json.Fields) -> None:
         name = values.text(definition.get(kind.key))
         if name is None:
             raise ValueError(f"an item without a {kind.key}")
@@ -79,7 +79,7 @@ class ServerCatalog:
         self.version = version
         self.capabilities = {key: json.Raw(bytes(value)) for key, value in capabilities.items()}
         self.instructions = instructions
-        self.lists: dict[Kind, dict[str, Item]] = {kind: {} for kind in KINDS}
+        self.lists: dict[ListKind, dict[str, Item]] = {kind: {} for kind in KINDS}
         self._listed = dict.fromkeys(KINDS, 0)
 
     @property
@@ -92,7 +92,7 @@ class ServerCatalog:
         """Tell whether the server declared it. One that proved its era by an error declared nothing: all may exist."""
         return not self.capabilities or capability in self.capabilities
 
-    def announces(self, kind: Kind) -> bool:
+    def announces(self, kind: ListKind) -> bool:
         """Tell whether the server announces changes of that list."""
         if not self.capabilities:
             return True
@@ -120,7 +120,7 @@ class ServerCatalog:
         found.take(TOOLS, [item for item in self.lists[TOOLS].values() if item.name not in names])
         return found
 
-    def take(self, kind: Kind, items: Iterable[Item]) -> None:
+    def take(self, kind: ListKind, items: Iterable[Item]) -> None:
         """Replace one list, ordered by name; of several items with one name the first counts."""
         found: dict[str, Item] = {}
         for item in items:
@@ -153,7 +153,7 @@ class ListReader:
     Definitions without a name, and tools that only run as tasks, are left out, but count.
     """
 
-    def __init__(self, kind: Kind, server: str, limits: ListLimits) -> None:
+    def __init__(self, kind: ListKind, server: str, limits: ListLimits) -> None:
         self.items: list[Item] = []
         # Raw cursor of the next page.
         self.cursor: bytes | None = None
@@ -210,7 +210,7 @@ def write_catalog(catalog: ServerCatalog) -> bytes:
     return json.join(fields)
 
 
-def _write_list(catalog: ServerCatalog, kind: Kind) -> bytes:
+def _write_list(catalog: ServerCatalog, kind: ListKind) -> bytes:
     return b"[%b]" % b",".join(json.join(item.definition) for item in catalog.lists[kind].values())
 
 
@@ -227,7 +227,7 @@ def read_catalog(server: str, raw: RawBytes) -> ServerCatalog:
     return catalog
 
 
-def _read_item(kind: Kind, server: str, raw: RawBytes) -> Item:
+def _read_item(kind: ListKind, server: str, raw: RawBytes) -> Item:
     try:
         return Item(kind, server, json.split(raw))
     except ValueError as exc:

@@ -58,7 +58,7 @@ _UNANSWERED = "nobody answered: the call was given up"
 _DECLINED = "the server demands that a URL is visited first, which was declined"
 
 
-class State(enum.Enum):
+class SuspendedState(enum.Enum):
     """State of a call."""
 
     RUNNING = "running"
@@ -136,7 +136,7 @@ class Suspended(Generic[Payload]):
     """Call of a modern client on a legacy server. `patience` is how long, in seconds, a round may take."""
 
     def __init__(self, patience: float, problem: Problem) -> None:
-        self.state = State.RUNNING
+        self.state = SuspendedState.RUNNING
         self.round = 0
         self.expires = 0.0
         self._patience = patience
@@ -152,7 +152,7 @@ class Suspended(Generic[Payload]):
     @property
     def attached(self) -> bool:
         """Whether a request of the client waits for this call."""
-        return self.state in (State.RUNNING, State.WAITING)
+        return self.state in (SuspendedState.RUNNING, SuspendedState.WAITING)
 
     @property
     def open_questions(self) -> int:
@@ -167,14 +167,14 @@ class Suspended(Generic[Payload]):
 
     def question(self, id: bytes, question: Question, now: float) -> list[Instruction[Payload]]:
         """Take a question of the server, in the wording of its own revision."""
-        if self.state not in (State.RUNNING, State.ASKING):
+        if self.state not in (SuspendedState.RUNNING, SuspendedState.ASKING):
             return [Refuse(id, _OVER)]
         try:
             asked = client_requests.modern(question)
         except HearthError as exc:
             return [Refuse(id, str(exc))]
         self._gathered[self._key()] = _Open(id, None, asked)
-        return [] if self.state is State.ASKING else self._next_round(now)
+        return [] if self.state is SuspendedState.ASKING else self._next_round(now)
 
     def withdrawn(self, id: bytes) -> list[Instruction[Payload]]:
         """Take the server's withdrawal of a question."""
@@ -185,30 +185,30 @@ class Suspended(Generic[Payload]):
 
     def demanded(self, urls: Iterable[Question], now: float) -> list[Instruction[Payload]]:
         """Take the end of the server's call with the demand to visit URLs first."""
-        if self.state not in (State.RUNNING, State.ASKING):
+        if self.state not in (SuspendedState.RUNNING, SuspendedState.ASKING):
             return []
         self._asked.clear()
         self._gathered = {self._key(): _demanded(url) for url in urls}
         self._incomplete = {each.elicitation for each in self._gathered.values() if each.elicitation is not None}
-        was_attached, self.state = self.attached, State.VISITING
+        was_attached, self.state = self.attached, SuspendedState.VISITING
         return self._next_visits(now) if was_attached else []
 
     def finished(self, payload: Payload) -> list[Instruction[Payload]]:
         """Take the end of the server's call."""
-        if self.state is State.RUNNING:
+        if self.state is SuspendedState.RUNNING:
             self._end()
             return [Answer(payload)]
-        if self.state is State.ASKING:
+        if self.state is SuspendedState.ASKING:
             self._asked.clear()
             self._gathered.clear()
             self._kept = [payload]
-            self.state = State.FINISHED
+            self.state = SuspendedState.FINISHED
         return []
 
     def completed(self, elicitation: str) -> list[Instruction[Payload]]:
         """Take the server's notice that an elicitation by URL is complete."""
         self._incomplete.discard(elicitation)
-        return self._afresh() if self.state is State.WAITING else []
+        return self._afresh() if self.state is SuspendedState.WAITING else []
 
     # Events from the client.
 
@@ -219,20 +219,20 @@ class Suspended(Generic[Payload]):
 
         Raises StateRefused for a round that was answered or has expired, MessageError for an invalid response.
         """
-        if round != self.round or self.attached or self.state is State.DONE:
+        if round != self.round or self.attached or self.state is SuspendedState.DONE:
             raise StateRefused(request_state.SPENT)
         if now >= self.expires:
             raise StateRefused(request_state.EXPIRED)
-        if self.state is State.FINISHED:
+        if self.state is SuspendedState.FINISHED:
             return self._answer_kept()
         given = self._given(responses)
         self._problem = problem
-        return self._deliver(given, now) if self.state is State.ASKING else self._visited(given, now)
+        return self._deliver(given, now) if self.state is SuspendedState.ASKING else self._visited(given, now)
 
     def cancelled(self) -> list[Instruction[Payload]]:
         """Cancel the call, which the client does not want any more, or whose client has gone."""
         instructions: list[Instruction[Payload]] = []
-        if self.state in (State.RUNNING, State.ASKING):
+        if self.state in (SuspendedState.RUNNING, SuspendedState.ASKING):
             instructions = [_given_up(each) for each in (self._asked | self._gathered).values() if each.id is not None]
             instructions.append(Cancel())
         self._end()
@@ -242,13 +242,13 @@ class Suspended(Generic[Payload]):
 
     def expired(self, now: float) -> list[Instruction[Payload]]:
         """End a round whose time is over; do nothing if it is not, or if the client has called again meanwhile."""
-        if self.attached or self.state is State.DONE or now < self.expires:
+        if self.attached or self.state is SuspendedState.DONE or now < self.expires:
             return []
         return self.cancelled()
 
     def waited_long(self) -> list[Instruction[Payload]]:
         """Treat the elicitations as complete after a long wait: the notice of completion is optional."""
-        if self.state is not State.WAITING:
+        if self.state is not SuspendedState.WAITING:
             return []
         self._incomplete.clear()
         return self._afresh()
@@ -277,7 +277,7 @@ class Suspended(Generic[Payload]):
             each = self._asked.pop(key)
             assert each.id is not None
             instructions.append(Deliver(each.id, each.question.method, result))
-        self.state = State.RUNNING
+        self.state = SuspendedState.RUNNING
         return instructions + self._next_round(now)
 
     def _next_round(self, now: float) -> list[Instruction[Payload]]:
@@ -291,7 +291,7 @@ class Suspended(Generic[Payload]):
             elif each.id is not None:
                 instructions.append(Refuse(each.id, reason))
         if self._asked:
-            self.state = State.ASKING
+            self.state = SuspendedState.ASKING
             instructions.append(self._park(now))
         return instructions
 
@@ -303,7 +303,7 @@ class Suspended(Generic[Payload]):
             del self._asked[key]
         if self._asked or self._gathered:
             return self._next_visits(now)
-        self.state = State.WAITING
+        self.state = SuspendedState.WAITING
         return self._afresh()
 
     def _next_visits(self, now: float) -> list[Instruction[Payload]]:
@@ -318,7 +318,7 @@ class Suspended(Generic[Payload]):
     def _afresh(self) -> list[Instruction[Payload]]:
         if self._incomplete:
             return []
-        self.state = State.RUNNING
+        self.state = SuspendedState.RUNNING
         return [CallAgain()]
 
     def _park(self, now: float) -> Park:
@@ -332,7 +332,7 @@ class Suspended(Generic[Payload]):
         return [Answer(payload)]
 
     def _end(self) -> None:
-        self.state = State.DONE
+        self.state = SuspendedState.DONE
         self._asked.clear()
         self._gathered.clear()
         self._kept.clear()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hearth.errors import Refused
 from hearth.masking import everywhere
-from hearth.upstreams.pack_api import Arguments, CallContext, Pack, Tool, ToolError
+from hearth.upstreams.pack_api import Arguments, CallContext, Pack, PackTool, ToolError
 
 if TYPE_CHECKING:
     from hearth.packs import PackServices
@@ -76,7 +76,7 @@ class HearthPack(Pack):
         self._services = services
         super().__init__(
             (
-                Tool(
+                PackTool(
                     "status",
                     "Tell what the Hearth daemon is doing: version, uptime, config problems, connected sessions.",
                     _NOTHING,
@@ -84,7 +84,7 @@ class HearthPack(Pack):
                     {"title": "Daemon status", **_READ_ONLY},
                     _STATUS,
                 ),
-                Tool(
+                PackTool(
                     "list_servers",
                     "List the MCP servers of the Hearth daemon with state, last error, number of tools and calls.",
                     _NOTHING,
@@ -92,7 +92,7 @@ class HearthPack(Pack):
                     {"title": "List MCP servers", **_READ_ONLY},
                     _object(servers={"type": "array", "items": _SERVER}),
                 ),
-                Tool(
+                PackTool(
                     "restart_server",
                     "Restart one MCP server. Calls in flight may finish within drain_timeout and then fail, those of"
                     " other clients too; the next call starts it again.",
@@ -107,7 +107,7 @@ class HearthPack(Pack):
                     },
                     _object(name=_TEXT, message=_TEXT),
                 ),
-                Tool(
+                PackTool(
                     "read_server_log",
                     "Read the last lines that an MCP server wrote to its stderr, with time and pid; secrets masked.",
                     {

@@ -36,7 +36,7 @@ _WINDOWS_LIMIT_BYTES = 2560
 _OTHERWISE = "; or set PYTHON_KEYRING_BACKEND=keyring.backends.null.Keyring, which keeps values in a file instead"
 
 
-class Entry(NamedTuple):
+class VaultEntry(NamedTuple):
     """What the index knows of a value: `backend` is the class of its keyring, or "file"; `where` says it in words."""
 
     changed_at: float
@@ -54,10 +54,10 @@ class Vault:
         self._values = os.path.join(folder, f"{kind}.values.json")
         self._lock = os.path.join(folder, f"{kind}.lock")
 
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, VaultEntry]:
         """What is there, by name, without asking the keyring. Raises VaultError if the index is damaged."""
         return {
-            name: Entry(entry["changedAt"], self._in_words(entry["backend"]), entry["backend"])
+            name: VaultEntry(entry["changedAt"], self._in_words(entry["backend"]), entry["backend"])
             for name, entry in _read(self._index, INDEX_LIMIT_BYTES, _is_entry).items()
         }
 

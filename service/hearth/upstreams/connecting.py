@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hearth.upstreams.oauth.invitation import Invitation
 
 
-class Limits(NamedTuple):
+class ConnectionLimits(NamedTuple):
     """Bounds of a conversation: bytes of one message, bytes that wait for the server, what is kept of a list."""
 
     message: int
@@ -28,13 +28,13 @@ class Limits(NamedTuple):
     lists: ListLimits
 
 
-def limits_of(config: Config) -> Limits:
+def limits_of(config: Config) -> ConnectionLimits:
     """Read them from the settings."""
     lists = ListLimits(config.list_limit, config.list_entries)
-    return Limits(config.message_limit, config.upstream_queue_limit, lists)
+    return ConnectionLimits(config.message_limit, config.upstream_queue_limit, lists)
 
 
-async def connect(spec: ServerSpec, owner: Owner, folder: str | None, limits: Limits) -> Connection:
+async def connect(spec: ServerSpec, owner: Owner, folder: str | None, limits: ConnectionLimits) -> Connection:
     """A connection that is not open yet, for a client in that folder. Raises ConfigError."""
     resolved, mask = await _resolved(spec, folder)
     connection: Connection

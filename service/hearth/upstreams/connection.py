@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from hearth.errors import HearthError, MessageError, TooLarge, UpstreamError
 from hearth.masking import NOTHING
 from hearth.mcp import messages, versions
-from hearth.mcp.catalog import Kind, ListLimits
+from hearth.mcp.catalog import ListKind, ListLimits
 from hearth.wire import json, values
 from hearth.wire.lines import Item
 from hearth.wire.values import RawBytes
@@ -70,7 +70,7 @@ class Owner(Protocol):
 class InstanceListener(Protocol):
     """Receiver of events that no request waits for; one for all instances."""
 
-    def catalog_changed(self, instance: "Instance", noticed: Collection[Kind] = ()) -> None:
+    def catalog_changed(self, instance: "Instance", noticed: Collection[ListKind] = ()) -> None:
         """Take its catalog, new or changed; `noticed` are the lists that the server itself called changed."""
 
     def noticed(self, instance: "Instance", connection: "Connection", message: json.Message, cause: int | None) -> None:

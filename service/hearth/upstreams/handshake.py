@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hearth import __version__
 from hearth.errors import HearthError, MessageError, UpstreamError
 from hearth.mcp import handshake, pinning, versions
-from hearth.mcp.catalog import KINDS, SLICE_ENTRIES, TOOLS, Item, Kind, ListReader, ServerCatalog
+from hearth.mcp.catalog import KINDS, SLICE_ENTRIES, TOOLS, Item, ListKind, ListReader, ServerCatalog
 from hearth.upstreams.connection import Connection
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
@@ -135,7 +135,7 @@ async def ask(connection: Connection, era: str, method: str, **members: RawBytes
     return message.result
 
 
-async def read_lists(connection: Connection, found: ServerCatalog, kinds: Iterable[Kind] = KINDS) -> None:
+async def read_lists(connection: Connection, found: ServerCatalog, kinds: Iterable[ListKind] = KINDS) -> None:
     """Fetch lists anew, all at the same time. Raises UpstreamError if the tools cannot be read."""
     wanted = [kind for kind in kinds if found.has(kind.capability)]
     lists = await asyncio.gather(*(read_list(connection, found.era, kind) for kind in wanted), return_exceptions=True)
@@ -149,7 +149,7 @@ async def read_lists(connection: Connection, found: ServerCatalog, kinds: Iterab
             log.info("a list was refused: %s", items, extra={"upstream": connection.name})
 
 
-async def read_list(connection: Connection, era: str, kind: Kind) -> list[Item]:
+async def read_list(connection: Connection, era: str, kind: ListKind) -> list[Item]:
     """Read the pages of one list, within the limits. Raises UpstreamError."""
     reader = ListReader(kind, connection.name, connection.list_limits)
     seen: set[bytes | None] = {None}

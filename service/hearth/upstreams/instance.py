@@ -14,7 +14,7 @@ from hearth.config import ServerSpec
 from hearth.errors import HearthError, InstallationChanged, LoginRequired, UpstreamError
 from hearth.masking import NOTHING
 from hearth.mcp import isolation, versions
-from hearth.mcp.catalog import CHANGES, KINDS, Kind, ServerCatalog
+from hearth.mcp.catalog import CHANGES, KINDS, ListKind, ServerCatalog
 from hearth.upstreams import era_choice, handshake, supervision
 from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Connection, InstanceListener, Owner
@@ -426,7 +426,7 @@ class Instance:
         else:
             self._listener.noticed(self, connection, message, cause)
 
-    def _offered(self, noticed: Collection[Kind]) -> None:
+    def _offered(self, noticed: Collection[ListKind]) -> None:
         self._listener.catalog_changed(self, noticed)
 
     def asked(self, connection: Connection, message: json.Message, cause: int | None) -> None:

@@ -80,7 +80,7 @@ Arguments = dict[str, Any]
 ToolHandler = Callable[[CallContext, Arguments], Awaitable[str | dict[str, Any]]]
 
 
-class Tool(NamedTuple):
+class PackTool(NamedTuple):
     """Tool of a pack. `annotations` are MCP's hints; a tool that gives none is taken for a destructive one."""
 
     name: str
@@ -134,7 +134,7 @@ class Pack:
 
     instructions: str | None = None
 
-    def __init__(self, tools: tuple[Tool, ...]) -> None:
+    def __init__(self, tools: tuple[PackTool, ...]) -> None:
         """Raise ValueError for a schema with a keyword that is not checked."""
         for tool in tools:
             for schema in filter(None, (tool.input_schema, tool.output_schema)):
@@ -378,7 +378,7 @@ def _decoded(raw: RawBytes | None) -> Arguments:
     return found
 
 
-def _tool_result(tool: Tool, found: str | dict[str, Any]) -> dict[str, object]:
+def _tool_result(tool: PackTool, found: str | dict[str, Any]) -> dict[str, object]:
     """Make a result of what a handler returned. Raises ValueError where that does not fit its own schema."""
     if isinstance(found, str):
         if tool.output_schema is not None:

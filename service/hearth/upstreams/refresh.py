@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from hearth.errors import UpstreamError
 from hearth.mcp import versions
-from hearth.mcp.catalog import KINDS, Kind, ServerCatalog
+from hearth.mcp.catalog import KINDS, ListKind, ServerCatalog
 from hearth.upstreams import handshake
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.resource_subscriptions import RELISTEN_SECONDS, IgnoreReply
@@ -35,7 +35,7 @@ class ListRefresher:
         self,
         name: str,
         patience: float,
-        changed: Callable[[Collection[Kind]], None],
+        changed: Callable[[Collection[ListKind]], None],
         broken: Callable[[Exception], None],
     ) -> None:
         self._name = name
@@ -46,9 +46,9 @@ class ListRefresher:
         self._connection: Connection | None = None
         self._offering: ServerCatalog | None = None
         self._refreshing: asyncio.Task[None] | None = None
-        self._stale: dict[Kind, None] = {}
+        self._stale: dict[ListKind, None] = {}
         # Lists that a ready server called changed, until clients are told.
-        self._noticed: set[Kind] = set()
+        self._noticed: set[ListKind] = set()
         # When clients were told last, by the loop's clock.
         self._told_at = -math.inf
         # Seconds before a stream of notices that the server ended is asked for again.
@@ -101,14 +101,14 @@ class ListRefresher:
 
     # --- lists
 
-    def notice(self, kinds: Iterable[Kind]) -> None:
+    def notice(self, kinds: Iterable[ListKind]) -> None:
         """Take a notice of the server: clients get it when the lists were read again, also if they are equal."""
         kinds = list(kinds)
         if self._connection:
             self._noticed.update(kinds)
         self.refresh(kinds)
 
-    def refresh(self, kinds: Iterable[Kind]) -> None:
+    def refresh(self, kinds: Iterable[ListKind]) -> None:
         """Fetch lists anew, then tell; bursts of notices become one fetch more."""
         self._stale.update(dict.fromkeys(kinds))
         if self._refreshing is None and self._connection:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from hearth.bridge.activation import ABSENT, START, WAIT, Units, judge_units, parse_show, units_of
+from hearth.bridge.activation import ABSENT, START, WAIT, ActivationUnits, judge_units, parse_show, units_of
 from hearth.errors import StartError
 from hearth.paths import Places
 
-UNITS = Units("mcp")
+UNITS = ActivationUnits("mcp")
 
 
 def state(active: str, load: str = "loaded", result: str = "success") -> dict[str, str]:

@@ -3,13 +3,13 @@
 import pytest
 
 from hearth.clients.running import ORPHAN, ConfiguredCommand, Survey, fits, shows_a_server, survey
-from hearth.host.process_table import Process
+from hearth.host.process_table import ProcessInfo
 
 
 def look(
     *rows: tuple[int, int, str], entries: tuple[ConfiguredCommand, ...] = (), on_pipes: bool | None = True
 ) -> Survey:
-    processes = [Process(pid, parent, tuple(words.split())) for pid, parent, words in rows]
+    processes = [ProcessInfo(pid, parent, tuple(words.split())) for pid, parent, words in rows]
     return survey(processes, entries, lambda process: on_pipes)
 
 

@@ -21,7 +21,7 @@ def places(monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
 
 def test_a_daemon_is_asked_where_bridges_reach_it_whatever_its_entry_says(places: Places) -> None:
     started = processes.start_time(os.getpid()) or processes.UNKNOWN_START_TIME
-    entry = registry.Entry(
+    entry = registry.RegistryEntry(
         daemon_id="d", endpoint="/elsewhere.sock", pid=os.getpid(), start_time=started, started_at=1.0, version="1",
         protocol=1,
     )  # fmt: skip

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from hearth.daemon.http import event_ids
 from hearth.daemon.http.event_ids import Place
 from hearth.daemon.http.responses import event
-from hearth.daemon.http.streams import Message
+from hearth.daemon.http.streams import StreamMessage
 
 
 def written(epoch: str, stream: int, number: int, request: bytes | None) -> str:
     name = event_ids.stream_name(epoch, stream, request)
-    id = event(Message(number, b"{}"), name).split(b"\n")[1]
+    id = event(StreamMessage(number, b"{}"), name).split(b"\n")[1]
     return id.decode().removeprefix("id: ")
 
 
@@ -32,7 +32,7 @@ def test_what_was_written_is_read(stream: int, number: int, request: bytes | Non
 def test_an_event_is_one_line_of_data_behind_its_id() -> None:
     name = event_ids.stream_name("00c0ffee00c0ffee", 3, b'"a"')
     expected = b'event: message\nid: 00c0ffee00c0ffee-3-226122-7\ndata: {"a":  1}\n\n'
-    assert event(Message(7, b'{"a":\r\n1}'), name) == expected
+    assert event(StreamMessage(7, b'{"a":\r\n1}'), name) == expected
 
 
 def test_no_two_lives_of_a_session_have_the_same_epoch() -> None:

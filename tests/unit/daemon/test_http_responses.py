@@ -3,19 +3,19 @@
 import pytest
 
 from hearth.daemon.http import responses
-from hearth.daemon.http.streams import Message
+from hearth.daemon.http.streams import StreamMessage
 from hearth.mcp import versions
 
 
 def test_an_event_has_an_id_where_its_stream_can_be_resumed() -> None:
-    message = Message(7, b'{"a":1}')
+    message = StreamMessage(7, b'{"a":1}')
     assert responses.event(message, b"e-1") == b'event: message\nid: e-1-7\ndata: {"a":1}\n\n'
     assert responses.event(message, None) == b'event: message\ndata: {"a":1}\n\n'
 
 
 @pytest.mark.parametrize("payload", [b'{\n"a":1}', b'{\r"a":1}', b'{"a":\r\n1}'])
 def test_a_message_is_one_line_of_its_event(payload: bytes) -> None:
-    lines = responses.event(Message(1, payload), None).split(b"\n")
+    lines = responses.event(StreamMessage(1, payload), None).split(b"\n")
     assert len(lines) == 4 and lines[1].startswith(b"data: {") and b"\r" not in lines[1]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.daemon.http.streams import CONGESTED_BYTES, KEPT_BYTES, Message, Stream
+from hearth.daemon.http.streams import CONGESTED_BYTES, KEPT_BYTES, Stream, StreamMessage
 
 LIMIT = 1024 * 1024
 
@@ -68,18 +68,18 @@ def test_what_comes_before_an_answer_is_not_taken_for_it_when_there_is_none() ->
     assert taken(stream, reader) == [b"progress"] and stream.is_over(reader)
 
 
-class Watched(deque[Message]):
+class Watched(deque[StreamMessage]):
     """Counts how often a message is looked at."""
 
     looks = 0
 
-    def __iter__(self) -> Iterator[Message]:
+    def __iter__(self) -> Iterator[StreamMessage]:
         return self._watched(super().__iter__())
 
-    def __reversed__(self) -> Iterator[Message]:
+    def __reversed__(self) -> Iterator[StreamMessage]:
         return self._watched(super().__reversed__())
 
-    def _watched(self, messages: Iterator[Message]) -> Iterator[Message]:
+    def _watched(self, messages: Iterator[StreamMessage]) -> Iterator[StreamMessage]:
         for message in messages:
             self.looks += 1
             yield message

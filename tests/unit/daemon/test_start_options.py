@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from hearth.daemon import main
-from hearth.daemon.main import Options, Start
+from hearth.daemon.main import DaemonOptions, Start
 from hearth.errors import StartError
 from hearth.paths import Places
 
@@ -17,41 +17,41 @@ def without_a_config_by_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_given_is_the_default_profile() -> None:
-    options = Options([])
+    options = DaemonOptions([])
     assert (options.profile, options.config, options.detach, options.ready_fd) == ("mcp", None, False, -1)
 
 
 @pytest.mark.parametrize("words", [["--profile", "p", "--ready-fd", "7"], ["--profile=p", "--ready-fd=7"]])
 def test_values_come_as_words_of_their_own_or_behind_an_equals_sign(words: list[str]) -> None:
-    options = Options([*words, "--detach"])
+    options = DaemonOptions([*words, "--detach"])
     assert (options.profile, options.ready_fd, options.detach) == ("p", 7, True)
 
 
 @pytest.mark.parametrize("words", [["--profile"], ["--colour", "red"], ["serve"], ["--ready-fd"]])
 def test_what_is_unknown_or_incomplete_is_refused(words: list[str]) -> None:
     with pytest.raises(StartError, match="unknown or incomplete option"):
-        Options(words)
+        DaemonOptions(words)
 
 
 def test_a_config_may_come_from_the_environment_and_the_command_line_outranks_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HEARTH_CONFIG", "/from/environment")
-    assert Options([]).config == "/from/environment"
-    assert Options(["--config", "/typed"]).config == "/typed"
+    assert DaemonOptions([]).config == "/from/environment"
+    assert DaemonOptions(["--config", "/typed"]).config == "/typed"
 
 
 @pytest.mark.parametrize("words", [["--profile", "p"], ["--config", "/c"], []])
 def test_an_exec_gets_the_same_daemon_and_neither_detaches_nor_reports_again(words: list[str]) -> None:
-    again = Options([*words, "--detach", "--ready-fd", "7"]).again()
-    options = Options(again)
-    assert (options.profile, options.config) == (Options(words).profile, Options(words).config)
+    again = DaemonOptions([*words, "--detach", "--ready-fd", "7"]).again()
+    options = DaemonOptions(again)
+    assert (options.profile, options.config) == (DaemonOptions(words).profile, DaemonOptions(words).config)
     assert (options.detach, options.ready_fd) == (False, -1)
 
 
 def test_an_exec_is_told_that_the_daemon_has_a_watcher() -> None:
-    assert not Options(Options([]).again()).watched
-    assert Options(Options(["--watched"]).again()).watched
+    assert not DaemonOptions(DaemonOptions([]).again()).watched
+    assert DaemonOptions(DaemonOptions(["--watched"]).again()).watched
 
 
 def test_the_starter_is_told_once() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from hearth.host import process_table
-from hearth.host.process_table import Process
+from hearth.host.process_table import ProcessInfo
 
 # Prints a line when it is ready, then waits for the end of its input.
 WAITS = "import os, sys; {}; os.write(1, b'ready\\n'); sys.stdin.buffer.read()"
@@ -54,13 +54,13 @@ def test_a_process_that_is_gone_has_neither_folder_nor_variables() -> None:
     process.wait()
     assert process_table.folder_of(process.pid) is None
     assert process_table.variables_of(process.pid) == {}
-    assert process_table.is_on_pipes(Process(process.pid, os.getpid(), ("x",))) is None
+    assert process_table.is_on_pipes(ProcessInfo(process.pid, os.getpid(), ("x",))) is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 def test_a_copy_of_standard_input_that_the_parent_shares_is_a_pipe(started: list["subprocess.Popen[bytes]"]) -> None:
     started.append(process := start(f"import os; {COPIES}"))
-    assert process_table.is_on_pipes(Process(process.pid, os.getpid(), ("x",))) is True
+    assert process_table.is_on_pipes(ProcessInfo(process.pid, os.getpid(), ("x",))) is True
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
@@ -72,7 +72,7 @@ def test_a_file_as_standard_input_is_no_pipe(
         started.append(
             process := start("import os, signal; os.write(1, b'ready\\n'); signal.pause()", stdin=file.fileno())
         )
-    assert process_table.is_on_pipes(Process(process.pid, os.getpid(), ("x",))) is False
+    assert process_table.is_on_pipes(ProcessInfo(process.pid, os.getpid(), ("x",))) is False
 
 
 @pytest.mark.parametrize(

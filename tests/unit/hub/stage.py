@@ -5,7 +5,7 @@ from hearth.hub.calls import Call, ClientRequest
 from hearth.hub.catalog import View
 from hearth.hub.sessions import Session
 from hearth.mcp import capabilities, isolation, versions
-from hearth.mcp.catalog import KINDS, Item, Kind, ServerCatalog
+from hearth.mcp.catalog import KINDS, Item, ListKind, ServerCatalog
 from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
@@ -42,7 +42,7 @@ def offering(
     return found
 
 
-def item(kind: Kind, server_name: str, definition: object) -> Item:
+def item(kind: ListKind, server_name: str, definition: object) -> Item:
     fields = definition if isinstance(definition, dict) else {kind.key: definition}
     return Item(kind, server_name, json.split(json.dumps(fields)))
 

@@ -6,7 +6,7 @@ import pytest
 
 from hearth.hub.catalog import Catalog, View
 from hearth.mcp import capabilities, versions
-from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, Kind, ServerCatalog
+from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
 from hearth.upstreams.server import Server
 from hearth.wire import json
 from unit.hub.stage import client, offering, server
@@ -23,12 +23,14 @@ def offers(name: str, declared: bytes | None = None, **lists: list[object]) -> t
     return server(name), offering(name, **keys, **lists)  # type: ignore[arg-type]
 
 
-def rendered(found: View, kind: Kind, era: str = versions.LEGACY, version: str = "2025-11-25") -> list[dict[str, Any]]:
+def rendered(
+    found: View, kind: ListKind, era: str = versions.LEGACY, version: str = "2025-11-25"
+) -> list[dict[str, Any]]:
     shown: list[dict[str, Any]] = json.loads(found.render(kind, era, version))
     return shown
 
 
-def names(found: View, kind: Kind) -> list[str]:
+def names(found: View, kind: ListKind) -> list[str]:
     return [shown[kind.key] for shown in rendered(found, kind)]
 
 
@@ -36,18 +38,18 @@ def names(found: View, kind: Kind) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [TOOLS, PROMPTS])
-def test_servers_come_in_the_config_s_order_and_what_they_have_by_name(kind: Kind) -> None:
+def test_servers_come_in_the_config_s_order_and_what_they_have_by_name(kind: ListKind) -> None:
     found = view(offers("b", **{kind.member: ["z", "a"]}), offers("a", **{kind.member: ["x"]}), offers("c"))
     assert names(found, kind) == ["b__a", "b__z", "a__x"]
 
 
 @pytest.mark.parametrize("kind", [TOOLS, PROMPTS])
-def test_one_server_alone_is_seen_under_its_own_names(kind: Kind) -> None:
+def test_one_server_alone_is_seen_under_its_own_names(kind: ListKind) -> None:
     assert names(view(offers("b", **{kind.member: ["z", "a__x"]}), alone=True), kind) == ["a__x", "z"]
 
 
 @pytest.mark.parametrize("kind", [TOOLS, PROMPTS])
-def test_two_never_meet_under_one_name_and_the_first_keeps_it(kind: Kind) -> None:
+def test_two_never_meet_under_one_name_and_the_first_keeps_it(kind: ListKind) -> None:
     found = view(offers("a", **{kind.member: ["b__c"]}), offers("a__b", **{kind.member: ["c"]}))
     first, second = names(found, kind)
     assert first == "a__b__c"
@@ -80,12 +82,12 @@ def test_prompts_may_always_be_asked_for_twice() -> None:
 
 @pytest.mark.parametrize("kind", [RESOURCES, TEMPLATES])
 @pytest.mark.parametrize("alone", [True, False])
-def test_uris_stay_as_they_are(kind: Kind, alone: bool) -> None:
+def test_uris_stay_as_they_are(kind: ListKind, alone: bool) -> None:
     assert names(view(offers("s", **{kind.member: ["file:///a"]}), alone=alone), kind) == ["file:///a"]
 
 
 @pytest.mark.parametrize("kind", [RESOURCES, TEMPLATES])
-def test_of_two_equal_uris_the_first_server_keeps_it_and_the_other_s_is_prefixed(kind: Kind) -> None:
+def test_of_two_equal_uris_the_first_server_keeps_it_and_the_other_s_is_prefixed(kind: ListKind) -> None:
     found = view(offers("a", **{kind.member: ["r:1"]}), offers("b", **{kind.member: ["r:1", "r:2"]}))
     assert names(found, kind) == ["r:1", "hearth:b:r:1", "r:2"]
     offer = found.offers[kind]["hearth:b:r:1"]
@@ -219,7 +221,7 @@ def test_a_list_has_what_its_era_wants() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_list_is_under_its_own_name(kind: Kind) -> None:
+def test_every_list_is_under_its_own_name(kind: ListKind) -> None:
     found = view(offers("s", **{kind.member: ["x"]}))
     assert set(json.loads(found.list_result(kind, versions.LEGACY, "2025-11-25", b"{}"))) == {kind.member}
 
@@ -253,7 +255,7 @@ def test_a_definition_that_nobody_has_to_change_goes_through_byte_for_byte() -> 
 
 
 def test_the_content_of_each_list_tells_whether_a_client_could_see_a_difference() -> None:
-    def content(**lists: list[object]) -> dict[Kind, int]:
+    def content(**lists: list[object]) -> dict[ListKind, int]:
         return view(offers("s", **lists)).content
 
     before = content(tools=["t"], prompts=["p"])

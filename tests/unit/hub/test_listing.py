@@ -14,7 +14,7 @@ from hearth.hub.listing import Listing
 from hearth.hub.log_levels import LogLevels
 from hearth.hub.sessions import Session
 from hearth.mcp import versions
-from hearth.mcp.catalog import KINDS, PROMPTS, TOOLS, Kind
+from hearth.mcp.catalog import KINDS, PROMPTS, TOOLS, ListKind
 from hearth.upstreams.instance import Instance
 from hearth.wire import json
 from unit.conversations import legacy_script, until
@@ -44,7 +44,7 @@ class Stage:
         self.servers[instance.name].update_catalog(instance)
         self.catalogue.changed()
 
-    def ask(self, member: Session, kind: Kind = TOOLS, id: bytes = b"1", **params: object) -> None:
+    def ask(self, member: Session, kind: ListKind = TOOLS, id: bytes = b"1", **params: object) -> None:
         call = opened(member, id)
         self.listing.answer(call, kind, json.split(json.dumps(params)))
 
@@ -76,7 +76,7 @@ async def test_a_list_waits_for_servers_that_have_never_said_what_they_have(tmp_
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_a_client_has_seen_of_each_list_is_remembered(tmp_path: Path, kind: Kind) -> None:
+async def test_what_a_client_has_seen_of_each_list_is_remembered(tmp_path: Path, kind: ListKind) -> None:
     stage = Stage(tmp_path, a=legacy_script())
     member, sink = client()
     stage.ask(member, kind)

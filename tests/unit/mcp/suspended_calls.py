@@ -2,7 +2,7 @@
 
 from hearth.mcp.capabilities import ELICITATION, ROOTS, SAMPLING
 from hearth.mcp.client_requests import Question
-from hearth.mcp.suspended import Instruction, State, Suspended
+from hearth.mcp.suspended import Instruction, Suspended, SuspendedState
 from hearth.wire import json
 
 PATIENCE = 10.0
@@ -39,35 +39,35 @@ def asking(*questions: Question) -> Suspended[str]:
     call = running()
     for number, question in enumerate(questions or [form()], 1):
         call.question(b"%d" % number, question, 0.0)
-    assert call.state is State.ASKING
+    assert call.state is SuspendedState.ASKING
     return call
 
 
 def visiting(*urls: Question) -> Suspended[str]:
     call = running()
     call.demanded(urls or [url()], 0.0)
-    assert call.state is State.VISITING
+    assert call.state is SuspendedState.VISITING
     return call
 
 
 def waiting() -> Suspended[str]:
     call = visiting()
     assert retry(call, q1=ACCEPT) == []
-    assert call.state is State.WAITING
+    assert call.state is SuspendedState.WAITING
     return call
 
 
 def finished() -> Suspended[str]:
     call = asking()
     call.finished("kept")
-    assert call.state is State.FINISHED
+    assert call.state is SuspendedState.FINISHED
     return call
 
 
 def done() -> Suspended[str]:
     call = running()
     call.finished("x")
-    assert call.state is State.DONE
+    assert call.state is SuspendedState.DONE
     return call
 
 

@@ -15,7 +15,7 @@ from hearth.mcp.catalog import (
     TEMPLATES,
     TOOLS,
     Item,
-    Kind,
+    ListKind,
     ListLimits,
     ListReader,
     ServerCatalog,
@@ -36,7 +36,7 @@ def offering(capabilities: bytes = b"{}") -> ServerCatalog:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_definition_is_rendered_under_its_exposed_or_its_own_name_and_otherwise_untouched(kind: Kind) -> None:
+def test_a_definition_is_rendered_under_its_exposed_or_its_own_name_and_otherwise_untouched(kind: ListKind) -> None:
     definition = rb'{"%b":"t","title":"\ud800","inputSchema":{"x":123456789012345678901},"later":[1, 2]}'
     definition = definition.replace(b"%b", kind.key.encode())
     found = Item(kind, "s", json.split(definition))
@@ -73,12 +73,12 @@ def test_a_tool_is_safe_to_repeat_only_if_it_says_so(annotations: bytes, safe: b
 
 
 @pytest.mark.parametrize("kind", [PROMPTS, RESOURCES, TEMPLATES])
-def test_whatever_is_no_tool_is_safe_to_repeat(kind: Kind) -> None:
+def test_whatever_is_no_tool_is_safe_to_repeat(kind: ListKind) -> None:
     assert Item(kind, "s", json.split(json.dumps({kind.key: "x"}))).safe_to_repeat is True
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_item_without_what_it_is_addressed_by_is_refused(kind: Kind) -> None:
+def test_an_item_without_what_it_is_addressed_by_is_refused(kind: ListKind) -> None:
     with pytest.raises(ValueError, match=f"without a {kind.key}"):
         Item(kind, "s", json.split(b'{"title":"x"}'))
 
@@ -86,14 +86,14 @@ def test_an_item_without_what_it_is_addressed_by_is_refused(kind: Kind) -> None:
 # --- pages
 
 
-def from_page(kind: Kind, server: str, result: bytes) -> tuple[list[Item], bytes | None]:
+def from_page(kind: ListKind, server: str, result: bytes) -> tuple[list[Item], bytes | None]:
     reader = ListReader(kind, server, ListLimits())
     list(reader.receive_page(result))
     return reader.items, reader.cursor
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_page_gives_its_items_and_the_raw_cursor(kind: Kind) -> None:
+def test_a_page_gives_its_items_and_the_raw_cursor(kind: ListKind) -> None:
     page = b'{"%b":[{"%b":"a"},{"%b":"b"}],"nextCursor":"\\u0041"}'
     found, cursor = from_page(kind, "s", page % (kind.member.encode(), kind.key.encode(), kind.key.encode()))
     assert [(item.name, item.kind, item.server) for item in found] == [("a", kind, "s"), ("b", kind, "s")]

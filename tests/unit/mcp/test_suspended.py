@@ -6,7 +6,18 @@ from hearth.errors import MessageError
 from hearth.mcp.capabilities import ELICITATION, ROOTS, SAMPLING
 from hearth.mcp.client_requests import Question
 from hearth.mcp.request_state import StateRefused
-from hearth.mcp.suspended import Answer, CallAgain, Cancel, Deliver, Fail, Instruction, Park, Refuse, State, Suspended
+from hearth.mcp.suspended import (
+    Answer,
+    CallAgain,
+    Cancel,
+    Deliver,
+    Fail,
+    Instruction,
+    Park,
+    Refuse,
+    Suspended,
+    SuspendedState,
+)
 from unit.mcp.suspended_calls import (
     ACCEPT,
     DECLINE,
@@ -32,13 +43,13 @@ from unit.mcp.suspended_calls import (
 def test_a_call_that_asks_nothing_is_answered() -> None:
     call = running()
     assert call.finished("x") == [Answer("x")]
-    assert call.state is State.DONE
+    assert call.state is SuspendedState.DONE
 
 
 def test_a_question_parks_the_call() -> None:
     call = running()
     assert call.question(b"1", form(), 5.0) == [Park(1, {"q1": form()}, 15.0)]
-    assert call.state is State.ASKING
+    assert call.state is SuspendedState.ASKING
     assert not call.attached
 
 
@@ -51,7 +62,7 @@ def test_a_question_is_put_in_modern_words() -> None:
 def test_a_question_that_the_client_does_not_take_is_refused_and_the_call_goes_on() -> None:
     call: Suspended[str] = Suspended(PATIENCE, takes_none)
     assert call.question(b"1", form(), 0.0) == [Refuse(b"1", f"no {ELICITATION}")]
-    assert call.state is State.RUNNING
+    assert call.state is SuspendedState.RUNNING
     assert call.finished("x") == [Answer("x")]
 
 
@@ -60,14 +71,14 @@ def test_a_question_that_is_none_is_refused(question: Question) -> None:
     call = running()
     (refusal,) = call.question(b"1", question, 0.0)
     assert isinstance(refusal, Refuse)
-    assert call.state is State.RUNNING
+    assert call.state is SuspendedState.RUNNING
 
 
 @pytest.mark.parametrize("result", [ACCEPT, DECLINE, b'{"action":"cancel"}'])
 def test_the_answer_goes_to_the_server_whatever_it_is_and_the_retry_waits_for_the_call(result: bytes) -> None:
     call = asking()
     assert retry(call, q1=result) == [Deliver(b"1", ELICITATION, result)]
-    assert call.state is State.RUNNING
+    assert call.state is SuspendedState.RUNNING
     assert call.finished("x") == [Answer("x")]
 
 
@@ -100,7 +111,7 @@ def test_an_answer_that_is_none_is_refused_and_the_round_stays_open() -> None:
     call = asking()
     with pytest.raises(MessageError, match=r"inputResponses\['q1'\]"):
         retry(call, q1=ROOT_LIST)
-    assert call.state is State.ASKING
+    assert call.state is SuspendedState.ASKING
     assert retry(call, q1=ACCEPT) == [Deliver(b"1", ELICITATION, ACCEPT)]
 
 
@@ -113,7 +124,7 @@ def test_a_retry_that_takes_less_is_asked_less() -> None:
         Park(2, {"q3": SAMPLE}, 11.0),
     ]
     assert call.retry(2, {}, 1.0, takes_none) == [Refuse(b"3", f"no {SAMPLING}")]
-    assert call.state is State.RUNNING
+    assert call.state is SuspendedState.RUNNING
 
 
 def test_a_round_is_good_once() -> None:
@@ -131,7 +142,7 @@ def test_what_finishes_while_parked_is_given_to_the_retry_whatever_it_brings() -
     for responses in ({}, {"q1": ACCEPT}, {"q1": b"1"}):
         call = finished()
         assert call.retry(1, responses, 1.0, takes_none) == [Answer("kept")]
-        assert call.state is State.DONE
+        assert call.state is SuspendedState.DONE
 
 
 def test_a_withdrawn_question_s_answer_is_dropped() -> None:
@@ -140,7 +151,7 @@ def test_a_withdrawn_question_s_answer_is_dropped() -> None:
     assert call.withdrawn(b"2") == []
     assert call.open_questions == 0
     assert retry(call, q1=ACCEPT) == []
-    assert call.state is State.RUNNING
+    assert call.state is SuspendedState.RUNNING
 
 
 def test_an_expired_round_gives_every_question_up_and_cancels_the_call() -> None:
@@ -151,7 +162,7 @@ def test_an_expired_round_gives_every_question_up_and_cancels_the_call() -> None
     assert [type(each) for each in given_up] == [Deliver, Refuse, Refuse, Deliver, Cancel]
     assert given_up[0] == Deliver(b"1", ELICITATION, cancel)
     assert given_up[3] == Deliver(b"4", ELICITATION, cancel)
-    assert call.state is State.DONE
+    assert call.state is SuspendedState.DONE
 
 
 @pytest.mark.parametrize("make", [asking, finished, visiting])
@@ -161,7 +172,7 @@ def test_a_late_retry_is_refused_as_expired_before_and_never_run_after_the_clock
         call.retry(1, {}, 10.0, takes_all)
     assert caught.value.data == {"reason": "expired"}
     call.expired(10.0)
-    assert call.state is State.DONE
+    assert call.state is SuspendedState.DONE
     with pytest.raises(StateRefused):
         call.retry(1, {}, 10.0, takes_all)
 
@@ -178,7 +189,7 @@ def test_every_round_has_its_own_time() -> None:
     call = asking()
     assert call.retry(1, {}, 8.0, takes_all) == [Park(2, {"q1": form()}, 18.0)]
     assert call.expired(10.0) == []
-    assert call.state is State.ASKING
+    assert call.state is SuspendedState.ASKING
 
 
 @pytest.mark.parametrize(
@@ -195,7 +206,7 @@ def test_every_round_has_its_own_time() -> None:
 def test_a_cancelled_call_ends_at_once(make: object, instructions: list[Instruction[str]]) -> None:
     call: Suspended[str] = make()  # type: ignore[operator]
     assert call.cancelled() == instructions
-    assert call.state is State.DONE
+    assert call.state is SuspendedState.DONE
     assert call.cancelled() == []
 
 
@@ -207,11 +218,11 @@ def test_demanded_urls_are_asked_for_and_the_call_is_made_again_when_all_are_com
     ]
     assert call.completed("e2") == []
     assert retry(call, q1=ACCEPT, q2=ACCEPT, q3=ACCEPT) == []
-    assert call.state is State.WAITING
+    assert call.state is SuspendedState.WAITING
     assert call.attached
     assert call.completed("other") == []
     assert call.completed("e1") == [CallAgain()]
-    assert call.state is State.RUNNING
+    assert call.state is SuspendedState.RUNNING
     assert call.finished("x") == [Answer("x")]
 
 
@@ -228,7 +239,7 @@ def test_without_an_elicitation_id_there_is_nothing_to_wait_for() -> None:
 def test_the_wait_for_completion_is_bounded() -> None:
     call = waiting()
     assert call.waited_long() == [CallAgain()]
-    assert call.state is State.RUNNING
+    assert call.state is SuspendedState.RUNNING
     assert call.waited_long() == []
 
 
@@ -242,7 +253,7 @@ def test_urls_that_were_not_answered_are_asked_for_again() -> None:
     call = visiting(url("e1", "a"), url("e2", "b"))
     assert retry(call, q2=ACCEPT) == [Park(2, {"q1": url(None, "a")}, 11.0)]
     assert retry(call, q1=ACCEPT) == []
-    assert call.state is State.WAITING
+    assert call.state is SuspendedState.WAITING
 
 
 @pytest.mark.parametrize("result", [DECLINE, b'{"action":"cancel"}'])
@@ -251,13 +262,13 @@ def test_a_declined_url_fails_the_call(result: bytes) -> None:
     (failure,) = retry(call, q1=result)
     assert isinstance(failure, Fail)
     assert failure.missing is None
-    assert call.state is State.DONE
+    assert call.state is SuspendedState.DONE
 
 
 def test_a_client_that_takes_no_urls_is_told_which_capability_it_lacks() -> None:
     call: Suspended[str] = Suspended(PATIENCE, takes_none)
     assert call.demanded([url()], 0.0) == [Fail(f"no {ELICITATION}", url(None))]
-    assert call.state is State.DONE
+    assert call.state is SuspendedState.DONE
     later = visiting(url("e1"), url("e2"))
     assert later.retry(1, {"q1": ACCEPT}, 1.0, takes_none) == [Fail(f"no {ELICITATION}", url(None))]
 
@@ -265,7 +276,7 @@ def test_a_client_that_takes_no_urls_is_told_which_capability_it_lacks() -> None
 def test_urls_demanded_while_parked_are_asked_for_on_the_retry() -> None:
     call = asking(form(), ROOT)
     assert call.demanded([url()], 1.0) == []
-    assert call.state is State.VISITING
+    assert call.state is SuspendedState.VISITING
     assert retry(call) == [Park(2, {"q3": url(None)}, 11.0)]
     assert retry(call, q3=ACCEPT) == []
     assert call.completed("e") == [CallAgain()]

@@ -7,7 +7,18 @@ import pytest
 from hearth.mcp.capabilities import ELICITATION, ROOTS, SAMPLING
 from hearth.mcp.client_requests import Question
 from hearth.mcp.request_state import StateRefused
-from hearth.mcp.suspended import Answer, CallAgain, Cancel, Deliver, Fail, Instruction, Park, Refuse, State, Suspended
+from hearth.mcp.suspended import (
+    Answer,
+    CallAgain,
+    Cancel,
+    Deliver,
+    Fail,
+    Instruction,
+    Park,
+    Refuse,
+    Suspended,
+    SuspendedState,
+)
 from hearth.wire import json, values
 from unit.mcp.suspended_calls import (
     PATIENCE,
@@ -16,21 +27,26 @@ from unit.mcp.suspended_calls import (
 )
 
 MOVES = {
-    ("question", State.RUNNING): {State.RUNNING, State.ASKING},
-    ("question", State.ASKING): {State.ASKING},
-    ("demanded", State.RUNNING): {State.VISITING, State.DONE},
-    ("demanded", State.ASKING): {State.VISITING},
-    ("finished", State.RUNNING): {State.DONE},
-    ("finished", State.ASKING): {State.FINISHED},
-    ("retry", State.ASKING): {State.RUNNING, State.ASKING},
-    ("retry", State.FINISHED): {State.DONE},
-    ("retry", State.VISITING): {State.VISITING, State.DONE, State.WAITING, State.RUNNING},
-    ("completed", State.WAITING): {State.WAITING, State.RUNNING},
-    ("waited_long", State.WAITING): {State.RUNNING},
-    ("expired", State.ASKING): {State.ASKING, State.DONE},
-    ("expired", State.FINISHED): {State.FINISHED, State.DONE},
-    ("expired", State.VISITING): {State.VISITING, State.DONE},
-    **{("cancelled", state): {State.DONE} for state in State},
+    ("question", SuspendedState.RUNNING): {SuspendedState.RUNNING, SuspendedState.ASKING},
+    ("question", SuspendedState.ASKING): {SuspendedState.ASKING},
+    ("demanded", SuspendedState.RUNNING): {SuspendedState.VISITING, SuspendedState.DONE},
+    ("demanded", SuspendedState.ASKING): {SuspendedState.VISITING},
+    ("finished", SuspendedState.RUNNING): {SuspendedState.DONE},
+    ("finished", SuspendedState.ASKING): {SuspendedState.FINISHED},
+    ("retry", SuspendedState.ASKING): {SuspendedState.RUNNING, SuspendedState.ASKING},
+    ("retry", SuspendedState.FINISHED): {SuspendedState.DONE},
+    ("retry", SuspendedState.VISITING): {
+        SuspendedState.VISITING,
+        SuspendedState.DONE,
+        SuspendedState.WAITING,
+        SuspendedState.RUNNING,
+    },
+    ("completed", SuspendedState.WAITING): {SuspendedState.WAITING, SuspendedState.RUNNING},
+    ("waited_long", SuspendedState.WAITING): {SuspendedState.RUNNING},
+    ("expired", SuspendedState.ASKING): {SuspendedState.ASKING, SuspendedState.DONE},
+    ("expired", SuspendedState.FINISHED): {SuspendedState.FINISHED, SuspendedState.DONE},
+    ("expired", SuspendedState.VISITING): {SuspendedState.VISITING, SuspendedState.DONE},
+    **{("cancelled", state): {SuspendedState.DONE} for state in SuspendedState},
 }
 
 
@@ -53,7 +69,7 @@ class Life:
         self.round: Park | None = None
         self.used: list[int] = []
         self.answers: dict[str, bytes] = {}
-        self.moves: set[tuple[str, State, State]] = set()
+        self.moves: set[tuple[str, SuspendedState, SuspendedState]] = set()
 
     def problem(self, question: Question) -> str | None:
         return "not taken" if question.method in self.refused_kinds else None
@@ -110,7 +126,7 @@ class Life:
         try:
             instructions = self.call.retry(self.round.round, self.answers | {"extra": b"1"}, self.now, self.problem)
         except StateRefused:
-            assert self.now >= self.round.expires or self.call.state is State.DONE
+            assert self.now >= self.round.expires or self.call.state is SuspendedState.DONE
             return []
         self.used.append(self.round.round)
         self.round, self.waits = None, True
@@ -157,7 +173,7 @@ class Life:
                 said = values.members(result).get("for")
                 if said is None:
                     assert result == b'{"action":"cancel"}'
-                    assert self.call.state is State.DONE
+                    assert self.call.state is SuspendedState.DONE
                 else:
                     assert json.loads(said) == self.said(question)
                     assert result in self.answers.values()
@@ -196,17 +212,17 @@ class Life:
     def check(self) -> None:
         """Nobody is forgotten: who waits is attached, what is open is known, and nothing is left behind the end."""
         assert self.waits == self.call.attached
-        assert self.call_runs == (self.call.state in (State.RUNNING, State.ASKING))
-        if self.call.state is State.VISITING:
+        assert self.call_runs == (self.call.state in (SuspendedState.RUNNING, SuspendedState.ASKING))
+        if self.call.state is SuspendedState.VISITING:
             assert 0 < self.call.open_questions <= len(self.elicitations)
         else:
             assert self.call.open_questions == len(self.open)
-        if self.call.state is not State.ASKING:
+        if self.call.state is not SuspendedState.ASKING:
             assert not self.open
 
 
 def test_in_random_lives_nobody_is_forgotten_or_answered_twice_or_with_another_s_answer() -> None:
-    moves: set[tuple[str, State, State]] = set()
+    moves: set[tuple[str, SuspendedState, SuspendedState]] = set()
     for seed in range(3000):
         life = Life(seed)
         for _ in range(40):

@@ -16,7 +16,7 @@ from hearth.hub.calls import Call
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session
 from hearth.upstreams import pack_api
-from hearth.upstreams.pack_api import Arguments, CallContext, Pack, PackConnection, PackPrompt, PackResource, Tool
+from hearth.upstreams.pack_api import Arguments, CallContext, Pack, PackConnection, PackPrompt, PackResource, PackTool
 from hearth.wire import json as wire
 from unit.conversations import until
 from unit.hub.outlets import Kept
@@ -37,12 +37,12 @@ class SmallPack(Pack):
         text = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
         super().__init__(
             (
-                Tool("echo", "Say it again.", text, self._echo, {"readOnlyHint": True}, text),
-                Tool("steps", "Report progress.", ANY, self._steps),
-                Tool("hang", "Never end.", ANY, self._hang),
-                Tool("wait", "Wait until released.", ANY, self._wait),
-                Tool("fail", "Fail.", ANY, self._fail),
-                Tool("lie", "Return something else than promised.", ANY, self._lie, {}, text),
+                PackTool("echo", "Say it again.", text, self._echo, {"readOnlyHint": True}, text),
+                PackTool("steps", "Report progress.", ANY, self._steps),
+                PackTool("hang", "Never end.", ANY, self._hang),
+                PackTool("wait", "Wait until released.", ANY, self._wait),
+                PackTool("fail", "Fail.", ANY, self._fail),
+                PackTool("lie", "Return something else than promised.", ANY, self._lie, {}, text),
             )
         )
         self.resources["small:one"] = PackResource("small:one", "one", self._read)

@@ -193,9 +193,9 @@ def _digest(bearer: str) -> str:
 def run(words: list[str], told: bytes = b"") -> "dict[str, Any]":
     """Have an errand run; what it brings. `told`: what is nobody else's to see. Raises Unreachable with its reason."""
     if sys.platform == "win32":
-        from hearth.bridge.spawn_windows import Child
+        from hearth.bridge.spawn_windows import WindowsChild as Child
     else:
-        from hearth.bridge.spawn_posix import Child
+        from hearth.bridge.spawn_posix import PosixChild as Child
     command = [sys.executable, "-I", "-m", "hearth.upstreams.http.errand", *words]
     try:
         child = Child(command, dict(os.environ), numbered=True, told=told)

@@ -14,7 +14,7 @@ from hearth.clients.table import KINDS, Table
 from hearth.errors import ConfigError
 from hearth.host import memory, process_table
 from hearth.host.memory import RSS, Weight
-from hearth.host.process_table import Process
+from hearth.host.process_table import ProcessInfo
 from hearth.ops import savings as savings_estimate
 from hearth.ops.savings import Estimate, ServerWeight
 from hearth.output import terminal
@@ -66,7 +66,7 @@ def look() -> Document:
     )
 
 
-def _entries(processes: Iterable[Process]) -> Iterator[ConfiguredCommand]:
+def _entries(processes: Iterable[ProcessInfo]) -> Iterator[ConfiguredCommand]:
     """Yield the servers in clients' files, including files of the projects that running clients work in."""
     for table in dict.fromkeys(_tables(processes)):
         try:
@@ -81,7 +81,7 @@ def _entries(processes: Iterable[Process]) -> Iterator[ConfiguredCommand]:
                 )
 
 
-def _tables(processes: Iterable[Process]) -> Iterator[Table]:
+def _tables(processes: Iterable[ProcessInfo]) -> Iterator[Table]:
     yield from discovery.tables(discovery.here(), KINDS)
     clients = {process.pid: kind for process in processes if (kind := client_of(process.argv))}
     projects = {(kind, process_table.folder_of(pid)) for pid, kind in clients.items()}

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from hearth.daemon.http.streams import Message
+from hearth.daemon.http.streams import StreamMessage
 from hearth.errors import MessageError
 from hearth.mcp import versions
 from hearth.wire import json, values
@@ -75,7 +75,7 @@ def api_error(status: int, text: str) -> bytes:
     return json.dumps({"error": {"code": _API_CODES.get(status, "refused"), "message": text}})
 
 
-def event(message: Message, name: bytes | None) -> bytes:
+def event(message: StreamMessage, name: bytes | None) -> bytes:
     """Return a message as an event, with an id if its stream has a name and so can be resumed."""
     payload = message.payload
     if b"\n" in payload or b"\r" in payload:

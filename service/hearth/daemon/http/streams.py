@@ -17,7 +17,7 @@ CONGESTED_BYTES = 256 * 1024
 KEPT_BYTES = 1024 * 1024
 
 
-class Message(NamedTuple):
+class StreamMessage(NamedTuple):
     """Message of a stream and its number, which starts at 1."""
 
     number: int
@@ -46,7 +46,7 @@ class Stream:
         # Below the limit, so that notices alone never cause an overflow.
         self._congested = min(CONGESTED_BYTES, limit // 2)
         self._resumable = resumable
-        self._messages: deque[Message] = deque()
+        self._messages: deque[StreamMessage] = deque()
         self._count = 0
         # The number of the last message that a reader has taken, and the sizes of the messages up to and after it.
         self._taken = 0
@@ -79,7 +79,7 @@ class Stream:
             self.on_overflow()
         else:
             self._count += 1
-            self._messages.append(Message(self._count, payload))
+            self._messages.append(StreamMessage(self._count, payload))
             self._waiting_bytes += len(payload)
         self.wake()
 
@@ -111,7 +111,7 @@ class Stream:
         # The number stays in use: clients resume by number.
         at = number - self._messages[0].number
         self._waiting_bytes -= len(self._messages[at].payload)
-        self._messages[at] = Message(number, b"")
+        self._messages[at] = StreamMessage(number, b"")
 
     def wake(self) -> None:
         """Wake the reader that waits."""
@@ -175,7 +175,7 @@ class Stream:
             self._reader = None
             self.on_overflow = lambda: None
 
-    def take(self, reader: object) -> list[Message]:
+    def take(self, reader: object) -> list[StreamMessage]:
         """Take the messages that wait; a reader that was replaced gets none."""
         if self._reader is not reader or not self.waiting:
             return []

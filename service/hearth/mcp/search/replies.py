@@ -25,14 +25,14 @@ CALL_WITH = "callWith"
 LIKENESS = 0.6
 
 
-class Entry(NamedTuple):
+class ToolEntry(NamedTuple):
     """Tool that was found: its name as the client calls it, and its definition."""
 
     name: str
     definition: Mapping[str, RawBytes]
 
 
-def found_text(query: str, found: Sequence[Entry], fitting: int, silent: Sequence[str]) -> str:
+def found_text(query: str, found: Sequence[ToolEntry], fitting: int, silent: Sequence[str]) -> str:
     """Return the answer of `find_tools`. `fitting`: how many match at all; `silent`: servers that may have more."""
     asked = shortened(" ".join(query[: 2 * ECHO_CHARACTERS].split()), ECHO_CHARACTERS)
     tail = _silence(silent)
@@ -53,7 +53,7 @@ def found_text(query: str, found: Sequence[Entry], fitting: int, silent: Sequenc
     return "\n".join([head, *lines, foot])
 
 
-def entry_line(entry: Entry) -> str:
+def entry_line(entry: ToolEntry) -> str:
     """Return one tool in a few words: its purpose, and its required arguments."""
     described = values.text(entry.definition.get("description")) or values.text(entry.definition.get("title")) or ""
     line = f"- {entry.name}"

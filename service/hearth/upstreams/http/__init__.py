@@ -10,7 +10,7 @@ Importing this package costs nothing of HTTP.
 
 from hearth.config import ServerSpec
 from hearth.upstreams.connection import Connection, Owner
-from hearth.upstreams.http.connection import HttpConnection
+from hearth.upstreams.http.connection import HttpUpstreamConnection
 
 
 def connect(name: str, owner: Owner, spec: ServerSpec, limits: tuple[int, int]) -> Connection:
@@ -18,4 +18,4 @@ def connect(name: str, owner: Owner, spec: ServerSpec, limits: tuple[int, int]) 
 
     `limits`: bytes of one message, bytes that wait to be sent.
     """
-    return HttpConnection(name, owner, spec, limits)
+    return HttpUpstreamConnection(name, owner, spec, limits)

@@ -15,7 +15,7 @@ from hearth.errors import HearthError, UpstreamBusy, UpstreamError
 from hearth.mcp import messages
 from hearth.mcp.http_headers import Index
 from hearth.upstreams.connection import CANCELLED, Connection, Owner, Waiter, cancellation
-from hearth.upstreams.http.session import INITIALIZE, Outgoing
+from hearth.upstreams.http.session import INITIALIZE, OutgoingRequest
 from hearth.upstreams.http.sse_carrier import SseCarrier
 from hearth.upstreams.http.streamable import StreamableCarrier
 from hearth.wire.lines import Item
@@ -35,9 +35,9 @@ ANSWER_BYTES = 4096
 
 
 class Carrier(Protocol):
-    """Transport of messages to the server; hands replies to `HttpConnection.take` and `fail`."""
+    """Transport of messages to the server; hands replies to `HttpUpstreamConnection.take` and `fail`."""
 
-    def ask(self, request: Outgoing) -> None:
+    def ask(self, request: OutgoingRequest) -> None:
         """Send a request."""
 
     def tell(self, method: str, payload: bytes) -> None:
@@ -46,7 +46,7 @@ class Carrier(Protocol):
     def answer(self, payload: bytes) -> "asyncio.Task[None]":
         """Send an answer to a request of the server's. Returns what does it."""
 
-    def withdraw(self, request: Outgoing | None, payload: bytes) -> None:
+    def withdraw(self, request: OutgoingRequest | None, payload: bytes) -> None:
         """Withdraw a request whose answer is not wanted any longer; `payload` is the notification that says so.
 
         None stands for a request that the carrier is done with.
@@ -62,7 +62,7 @@ class Carrier(Protocol):
         """Tell the server that nobody comes back. The caller bounds the time."""
 
 
-class HttpConnection(Connection):
+class HttpUpstreamConnection(Connection):
     """One conversation. `limits`: bytes of one message, bytes that wait to be sent."""
 
     sends_headers = True
@@ -73,7 +73,7 @@ class HttpConnection(Connection):
         self.message_limit, self._queue_limit = limits
         self._carrier: Carrier | None = None
         self._pool: Pool | None = None
-        self._asked: dict[int, Outgoing] = {}
+        self._asked: dict[int, OutgoingRequest] = {}
         self._unsent_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._problem: UpstreamError | None = None
@@ -180,27 +180,27 @@ class HttpConnection(Connection):
         if not task.cancelled() and (problem := task.exception()) and not isinstance(problem, HearthError):
             log.error("internal error in a conversation", exc_info=problem, extra={"upstream": self.name})
 
-    def expect(self, method: bytes, params: RawBytes, waiter: Waiter) -> Outgoing:
+    def expect(self, method: bytes, params: RawBytes, waiter: Waiter) -> OutgoingRequest:
         """Make a request of the carrier's own; the carrier sends it."""
         number = self._next_id
         self._next_id = number + 1
         self._waiting[number] = waiter
         return self._outgoing(number, method, params)
 
-    def _outgoing(self, number: int, method: bytes, params: RawBytes) -> Outgoing:
-        request = self._asked[number] = Outgoing(number, method, params, self._sent)
+    def _outgoing(self, number: int, method: bytes, params: RawBytes) -> OutgoingRequest:
+        request = self._asked[number] = OutgoingRequest(number, method, params, self._sent)
         self._unsent_bytes += len(request.body)
         return request
 
     def _sent(self, size: int) -> None:
         self._unsent_bytes -= size
 
-    def released(self, request: Outgoing) -> None:
+    def released(self, request: OutgoingRequest) -> None:
         """Note that the carrier is done with that request."""
         request.finish()
         self._asked.pop(request.number, None)
 
-    def finished(self, request: Outgoing) -> None:
+    def finished(self, request: OutgoingRequest) -> None:
         """Nothing is read for that request any more. One without an answer by now gets none."""
         self.released(request)
         self.fail(request.number, self._problem or UpstreamError(f"server {self.name!r} did not answer"))
@@ -232,7 +232,7 @@ class HttpConnection(Connection):
         await carrier.open()
         self._carrier = carrier
 
-    def ask_again(self, request: Outgoing) -> None:
+    def ask_again(self, request: OutgoingRequest) -> None:
         """Send a request by the carrier that has taken over from the one that was asked first."""
         assert self._carrier is not None
         self._carrier.ask(request)

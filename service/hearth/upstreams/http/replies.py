@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from hearth.errors import MessageError, UpstreamError
 from hearth.mcp import messages, versions
-from hearth.upstreams.http.session import DISCOVER, INITIALIZE, Outgoing
+from hearth.upstreams.http.session import DISCOVER, INITIALIZE, OutgoingRequest
 from hearth.wire import json, values
 from hearth.wire.lines import Item
 
@@ -117,7 +117,7 @@ class HttpRefusal(NamedTuple):
     is_answer: bool
 
     @classmethod
-    def read(cls, request: Outgoing, status: int, body: bytes) -> "HttpRefusal":
+    def read(cls, request: OutgoingRequest, status: int, body: bytes) -> "HttpRefusal":
         """Read a response."""
         error = error_in(body)
         code = values.integer(values.members(error).get("code"))

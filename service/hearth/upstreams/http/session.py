@@ -23,7 +23,7 @@ _NOTICES = {
 }
 
 
-class Outgoing:
+class OutgoingRequest:
     """Request on its way over HTTP, until nothing is read for it any more.
 
     `sent` once all of it has been written; `task` does the asking.

@@ -11,12 +11,12 @@ from hearth.errors import TooLarge, UpstreamError
 from hearth.mcp import versions
 from hearth.mcp.http_headers import Index
 from hearth.upstreams.http import replies
-from hearth.upstreams.http.session import DISCOVER, Outgoing
+from hearth.upstreams.http.session import DISCOVER, OutgoingRequest
 from hearth.upstreams.http.streams import STREAM
 from hearth.wire.sse import Event, SseDecoder
 
 if TYPE_CHECKING:
-    from hearth.upstreams.http.connection import HttpConnection
+    from hearth.upstreams.http.connection import HttpUpstreamConnection
 
 # From the GET to the event that names the other address.
 ENDPOINT_SECONDS = 15.0
@@ -29,7 +29,7 @@ _SENDING = {"Content-Type": "application/json"}
 class SseCarrier:
     """Carries one conversation."""
 
-    def __init__(self, connection: "HttpConnection") -> None:
+    def __init__(self, connection: "HttpUpstreamConnection") -> None:
         self._connection = connection
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._endpoint.add_done_callback(lambda late: late.cancelled() or late.exception())
@@ -53,7 +53,7 @@ class SseCarrier:
 
     # --- as a carrier
 
-    def ask(self, request: Outgoing) -> None:
+    def ask(self, request: OutgoingRequest) -> None:
         """Send a request."""
         if request.method == DISCOVER:
             # No server with this transport is modern, and an old one may trip over a method that it does not know.
@@ -71,7 +71,7 @@ class SseCarrier:
         """Send an answer."""
         return self._connection.spawn(self._tell(payload))
 
-    def withdraw(self, request: Outgoing | None, payload: bytes) -> None:
+    def withdraw(self, request: OutgoingRequest | None, payload: bytes) -> None:
         """Tell, behind the request itself; one that has not left is never sent."""
         if request and not request.sent:
             request.drop()
@@ -89,13 +89,13 @@ class SseCarrier:
 
     # --- sending
 
-    def _refuse(self, request: Outgoing) -> None:
+    def _refuse(self, request: OutgoingRequest) -> None:
         self._connection.take(
             [replies.refusal(request.number, versions.METHOD_NOT_FOUND, "the transport is of 2024-11-05")], None
         )
         self._connection.finished(request)
 
-    async def _ask(self, request: Outgoing) -> None:
+    async def _ask(self, request: OutgoingRequest) -> None:
         try:
             async with self._lane:
                 await self._post(request.body, request)
@@ -109,7 +109,7 @@ class SseCarrier:
         except UpstreamError as exc:
             self._connection.warn_limited(exc)
 
-    async def _post(self, payload: bytes, request: Outgoing | None) -> None:
+    async def _post(self, payload: bytes, request: OutgoingRequest | None) -> None:
         """Send one message; its answer comes on the stream. Raises UpstreamError."""
         name, to = self._connection.name, self._endpoint.result()
         on_sent = request.was_sent if request else _nothing

@@ -15,7 +15,7 @@ from hearth.upstreams.http.session import (
     LISTEN,
     SESSION_HEADER,
     VERSION_HEADER,
-    Outgoing,
+    OutgoingRequest,
     ProbeOrder,
     UpstreamSession,
 )
@@ -24,7 +24,7 @@ from hearth.wire import json, values
 from hearth.wire.lines import Item
 
 if TYPE_CHECKING:
-    from hearth.upstreams.http.connection import HttpConnection
+    from hearth.upstreams.http.connection import HttpUpstreamConnection
     from hearth.upstreams.http.pool import Response
 
 # Requests that are asked at the same time, each on a connection of its own; others wait for their turn. Streams that
@@ -54,7 +54,7 @@ _TOOLS_CHANGED = json.Message(None, "notifications/tools/list_changed", {})
 class StreamableCarrier:
     """Carries one conversation. `may_fall_back`: whether the old transport is worth a try."""
 
-    def __init__(self, connection: "HttpConnection", may_fall_back: bool) -> None:
+    def __init__(self, connection: "HttpUpstreamConnection", may_fall_back: bool) -> None:
         self._connection = connection
         self._may_fall_back = may_fall_back
         self._era: str | None = None
@@ -73,7 +73,7 @@ class StreamableCarrier:
 
     # --- as a carrier
 
-    def ask(self, request: Outgoing) -> None:
+    def ask(self, request: OutgoingRequest) -> None:
         """Send a request."""
         if request.is_opening:
             self._openings.ask(request.method)
@@ -96,7 +96,7 @@ class StreamableCarrier:
         """Send an answer, which waits for no notification."""
         return self._connection.spawn(self._tell(payload))
 
-    def withdraw(self, request: Outgoing | None, payload: bytes) -> None:
+    def withdraw(self, request: OutgoingRequest | None, payload: bytes) -> None:
         """Close the stream, which means it all in the modern era; in the legacy one, tell first."""
         # Never told of what it did not get, nor of `initialize`, which is not cancelled.
         if request is None:
@@ -125,7 +125,7 @@ class StreamableCarrier:
 
     # --- asking
 
-    async def _ask(self, request: Outgoing) -> None:
+    async def _ask(self, request: OutgoingRequest) -> None:
         try:
             if request.is_opening:
                 await self._openings.wait_for_turn(request.method)
@@ -138,13 +138,13 @@ class StreamableCarrier:
         except UpstreamError as exc:
             self._connection.fail(request.number, exc)
 
-    def _asked(self, request: Outgoing, task: "asyncio.Task[None]") -> None:
+    def _asked(self, request: OutgoingRequest, task: "asyncio.Task[None]") -> None:
         if request.is_opening:
             self._openings.done()
         if request.task is task:  # or else another carrier has it now
             self._connection.finished(request)
 
-    async def _exchange(self, request: Outgoing) -> None:
+    async def _exchange(self, request: OutgoingRequest) -> None:
         """Ask, and once more where the first answer said why it was none."""
         await self._ready.wait()
         generation = self.session.generation
@@ -157,7 +157,7 @@ class StreamableCarrier:
             return
         await self._post(request, is_last=True)
 
-    async def _post(self, request: Outgoing, is_last: bool) -> Verdict | None:
+    async def _post(self, request: OutgoingRequest, is_last: bool) -> Verdict | None:
         """Ask and hand over what comes. Returns what to do if that was a refusal. Raises UpstreamError."""
         sending = {**_SENDING, **self._headers(request)}
         may_repeat = request.method in _REPEATABLE
@@ -176,13 +176,13 @@ class StreamableCarrier:
             await self._act(request, refusal, verdict)
         return verdict
 
-    def _headers(self, request: Outgoing) -> dict[str, str]:
+    def _headers(self, request: OutgoingRequest) -> dict[str, str]:
         if self._era == versions.MODERN or request.method == DISCOVER:
             return {VERSION_HEADER: self._version, **self._repeated(request)}
         # A new session is asked for without the old one's id.
         return {} if request.method == INITIALIZE else self.session.headers()
 
-    def _repeated(self, request: Outgoing) -> dict[str, str]:
+    def _repeated(self, request: OutgoingRequest) -> dict[str, str]:
         """Return the headers in which the modern era repeats parts of a request."""
         try:
             found = http_headers.standard(request.method, request.params)
@@ -196,7 +196,7 @@ class StreamableCarrier:
 
     # --- replies
 
-    async def _receive(self, request: Outgoing, response: "Response") -> None:
+    async def _receive(self, request: OutgoingRequest, response: "Response") -> None:
         name = self._connection.name
         if response.content_type == STREAM:
             await RequestStream(self._connection, self, request).read(response)
@@ -211,7 +211,7 @@ class StreamableCarrier:
                 " check the url of its entry"
             )
 
-    def hand_over(self, request: Outgoing, items: list[Item], response: "Response") -> None:
+    def hand_over(self, request: OutgoingRequest, items: list[Item], response: "Response") -> None:
         """Hand over the messages for a request. With the answer to `initialize`, a session begins."""
         for item in items if request.is_opening else ():
             if isinstance(item, json.Message) and item.method is None:
@@ -222,7 +222,7 @@ class StreamableCarrier:
                         self._give_back(self.session.headers())
         self._connection.take(items, request.number)
 
-    async def _act(self, request: Outgoing, refusal: HttpRefusal, verdict: Verdict) -> None:
+    async def _act(self, request: OutgoingRequest, refusal: HttpRefusal, verdict: Verdict) -> None:
         connection = self._connection
         if verdict is Verdict.FALL_BACK and await self._falls_back(request, refusal.status):
             return
@@ -238,12 +238,12 @@ class StreamableCarrier:
         else:
             raise problem
 
-    def _take_answer(self, request: Outgoing, answer: json.Message) -> None:
+    def _take_answer(self, request: OutgoingRequest, answer: json.Message) -> None:
         if request.is_opening:
             self._openings.answered(answer)
         self._connection.take([answer], request.number)
 
-    async def _falls_back(self, request: Outgoing, status: int) -> bool:
+    async def _falls_back(self, request: OutgoingRequest, status: int) -> bool:
         """Try the old transport, if nothing newer is spoken. Returns whether it has the request now."""
         connection = self._connection
         if not self._may_fall_back or self._era:
@@ -306,7 +306,7 @@ class StreamableCarrier:
         except UpstreamError as exc:
             connection.warn_limited(exc)
 
-    async def _cancel(self, request: Outgoing, payload: bytes) -> None:
+    async def _cancel(self, request: OutgoingRequest, payload: bytes) -> None:
         await self._post_told(payload)
         # Some servers then answer with an error, others never: nobody reads it.
         request.drop()

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from hearth.errors import TooLarge, UpstreamError
 from hearth.upstreams.http import replies
 from hearth.upstreams.http.replies import ConnectionBroken
-from hearth.upstreams.http.session import Outgoing
+from hearth.upstreams.http.session import OutgoingRequest
 from hearth.wire.lines import Item
 from hearth.wire.sse import SseDecoder
 
 if TYPE_CHECKING:
-    from hearth.upstreams.http.connection import HttpConnection
+    from hearth.upstreams.http.connection import HttpUpstreamConnection
     from hearth.upstreams.http.pool import Response
     from hearth.upstreams.http.streamable import StreamableCarrier
 
@@ -46,7 +46,9 @@ def pause(failures: int, retry: int | None) -> float:
 class RequestStream:
     """The stream that answers one request."""
 
-    def __init__(self, connection: "HttpConnection", carrier: "StreamableCarrier", request: Outgoing) -> None:
+    def __init__(
+        self, connection: "HttpUpstreamConnection", carrier: "StreamableCarrier", request: OutgoingRequest
+    ) -> None:
         self._connection = connection
         self._carrier = carrier
         self._request = request
@@ -121,7 +123,7 @@ class RequestStream:
 class EventListener:
     """The stream for what the server says by itself, where it offers one."""
 
-    def __init__(self, connection: "HttpConnection", carrier: "StreamableCarrier") -> None:
+    def __init__(self, connection: "HttpUpstreamConnection", carrier: "StreamableCarrier") -> None:
         self._connection = connection
         self._carrier = carrier
         self._task: asyncio.Task[None] | None = None
@@ -184,7 +186,7 @@ class EventListener:
         return any_came or loop.time() - begun > STABLE_SECONDS
 
 
-async def get(connection: "HttpConnection", carrier: "StreamableCarrier", last_id: bytes) -> "Response":
+async def get(connection: "HttpUpstreamConnection", carrier: "StreamableCarrier", last_id: bytes) -> "Response":
     """Open a stream by GET, from after the event with that id if there is one. Raises UpstreamError."""
     headers = {"Accept": STREAM, **carrier.session.headers()}
     if last_id:

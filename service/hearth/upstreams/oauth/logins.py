@@ -15,8 +15,8 @@ from hearth.upstreams import threads
 from hearth.upstreams.oauth import discovery, registration_refusals, tokens
 from hearth.upstreams.oauth.metadata import Authority, Challenge, canonical
 from hearth.upstreams.oauth.redirect import DEFAULT_URI, AuthorizationRequest, Redirect, WrongState, with_offline_access
-from hearth.upstreams.oauth.registration_refusals import Refusal
-from hearth.upstreams.oauth.store import Client, Grant, Link, Store, grant_name
+from hearth.upstreams.oauth.registration_refusals import RegistrationRefusal
+from hearth.upstreams.oauth.store import Grant, Link, OAuthClient, Store, grant_name
 
 
 class Login:
@@ -28,7 +28,7 @@ class Login:
         store: Store,
         web: httpx.AsyncClient,
         found: discovery.Found,
-        client: Client,
+        client: OAuthClient,
         redirect: Redirect,
     ) -> None:
         self._spec = spec
@@ -179,33 +179,35 @@ def _scopes(spec: ServerSpec, link: Link | None, wanted: Challenge | None, found
     return tuple(dict.fromkeys((*demanded, *before)))
 
 
-def configured_client(spec: ServerSpec, methods: tuple[str, ...] | None) -> Client | None:
+def configured_client(spec: ServerSpec, methods: tuple[str, ...] | None) -> OAuthClient | None:
     """The client that the config names. `methods`: how it may authenticate."""
     oauth = spec.oauth
     if not oauth.client_id:
         return None
     method = tokens.secret_method(methods) if oauth.client_secret else "none"
-    return Client(client_id=oauth.client_id, client_secret=oauth.client_secret, method=method, origin="configured")
+    return OAuthClient(client_id=oauth.client_id, client_secret=oauth.client_secret, method=method, origin="configured")
 
 
-def client_of(spec: ServerSpec, link: Link, grant: Grant) -> Client:
+def client_of(spec: ServerSpec, link: Link, grant: Grant) -> OAuthClient:
     """Who was logged in by: the config's client as it is now, or the one that was registered then."""
     configured = configured_client(spec, link.methods)
     if configured and configured.client_id == link.client_id:
         return configured
-    return Client(client_id=link.client_id, client_secret=grant.client_secret, method=grant.method, origin=link.origin)
+    return OAuthClient(
+        client_id=link.client_id, client_secret=grant.client_secret, method=grant.method, origin=link.origin
+    )
 
 
-def _kept_client(spec: ServerSpec, store: Store, authority: Authority) -> Client | None:
+def _kept_client(spec: ServerSpec, store: Store, authority: Authority) -> OAuthClient | None:
     configured = configured_client(spec, authority.methods)
     if configured:
         return configured
     if spec.oauth.client_metadata_url and authority.takes_documents:
-        return Client(client_id=spec.oauth.client_metadata_url, origin="document")
+        return OAuthClient(client_id=spec.oauth.client_metadata_url, origin="document")
     return store.client(authority.issuer)
 
 
-def _still_fits(client: Client, redirect_uri: str, scopes: tuple[str, ...], authority: Authority) -> bool:
+def _still_fits(client: OAuthClient, redirect_uri: str, scopes: tuple[str, ...], authority: Authority) -> bool:
     """Whether a registration still is for where the browser is to come back to, and for what is to be asked for."""
     if client.origin != "registered":
         return True
@@ -219,10 +221,10 @@ async def _register(
     found: discovery.Found,
     redirect_uri: str,
     scopes: tuple[str, ...],
-    former: Client | None,
-) -> Client:
+    former: OAuthClient | None,
+) -> OAuthClient:
     authority = found.authority
-    refusal = Refusal(authority.issuer, authority.takes_documents)
+    refusal = RegistrationRefusal(authority.issuer, authority.takes_documents)
     if authority.registration_endpoint is None:
         await threads.run(registration_refusals.note, spec, refusal)
         raise LoginFailed(

@@ -8,7 +8,7 @@ from hearth.config import ServerSpec
 from hearth.errors import LoginFailed
 from hearth.upstreams.http.credentials import has_own_header
 from hearth.upstreams.oauth import logins, tokens
-from hearth.upstreams.oauth.store import Client, Grant, Link, Store, grant_name
+from hearth.upstreams.oauth.store import Grant, Link, OAuthClient, Store, grant_name
 
 LOGGED_IN, NEEDS_LOGIN, WANTS_MORE, NOT_LOGGED_IN, OWN_HEADER = (
     "logged in",
@@ -81,7 +81,7 @@ async def log_out(spec: ServerSpec) -> Ending:
         return Ending(True, False, str(exc))
 
 
-async def _revoke(spec: ServerSpec, endpoint: str, client: Client, grant: Grant) -> bool:
+async def _revoke(spec: ServerSpec, endpoint: str, client: OAuthClient, grant: Grant) -> bool:
     web = await asyncio.to_thread(tokens.open_client, spec)
     try:
         # RFC 7009 2.1: ending the refresh token ends what came of it, too; not everybody does so.

@@ -18,7 +18,7 @@ from hearth.places import oauth_file
 from hearth.upstreams.oauth.store import SERVERS_LIMIT, SIZE_LIMIT_BYTES, fingerprint
 
 
-class Refusal(NamedTuple):
+class RegistrationRefusal(NamedTuple):
     """An issuer that registers no client. `takes_documents`: whether it reads client-id metadata documents."""
 
     issuer: str
@@ -41,15 +41,15 @@ def path() -> str:
     return os.path.join(os.path.dirname(oauth_file()), "refused.json")
 
 
-def of(spec: ServerSpec) -> Refusal | None:
+def of(spec: ServerSpec) -> RegistrationRefusal | None:
     """Return what is remembered of a server, its references resolved."""
     found = _read().get(fingerprint(spec))
     if not isinstance(found, dict) or not isinstance(found.get("issuer"), str):
         return None
-    return Refusal(found["issuer"], found.get("takesDocuments") is True)
+    return RegistrationRefusal(found["issuer"], found.get("takesDocuments") is True)
 
 
-def note(spec: ServerSpec, refusal: Refusal | None) -> None:
+def note(spec: ServerSpec, refusal: RegistrationRefusal | None) -> None:
     """Remember that a server's issuer refused, or that it does not any more (None)."""
     if refusal is None and fingerprint(spec) not in _read():
         return

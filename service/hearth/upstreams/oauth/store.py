@@ -86,7 +86,7 @@ class Grant(Record):
         return min(AHEAD_SECONDS, (self.expires_in or 0) / 4)
 
 
-class Client(Record):
+class OAuthClient(Record):
     """Who this user's Hearth is to an authorization server. `origin`: `configured`, `document` or `registered`."""
 
     client_id: str
@@ -226,11 +226,11 @@ class Store:
         self.update(link, logged_in=False, expires_at=None, renews=False, granted=())
         return was_there
 
-    def client(self, issuer: str) -> Client | None:
+    def client(self, issuer: str) -> OAuthClient | None:
         """The registration at that issuer."""
-        return _record(Client, self._vault.get(f"client-{_digest(issuer)}"))
+        return _record(OAuthClient, self._vault.get(f"client-{_digest(issuer)}"))
 
-    def put_client(self, issuer: str, client: Client) -> None:
+    def put_client(self, issuer: str, client: OAuthClient) -> None:
         """Keep a registration."""
         self._vault.put(f"client-{_digest(issuer)}", _text(client))
 

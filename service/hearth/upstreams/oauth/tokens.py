@@ -23,7 +23,7 @@ from hearth.errors import LoginFailed
 from hearth.upstreams.http import pool
 from hearth.upstreams.oauth.address_policy import AddressPolicy
 from hearth.upstreams.oauth.metadata import SECRET_METHODS, Authority
-from hearth.upstreams.oauth.store import Client, Grant
+from hearth.upstreams.oauth.store import Grant, OAuthClient
 
 # A token endpoint that takes longer is down; whoever waits has limits of their own.
 ANSWER_SECONDS = 30.0
@@ -76,7 +76,7 @@ async def get_document(web: httpx.AsyncClient, url: str) -> dict[str, Any] | Non
 async def redeem(
     web: httpx.AsyncClient,
     authority: Authority,
-    client: Client,
+    client: OAuthClient,
     code: str,
     verifier: str,
     redirect_uri: str,
@@ -89,7 +89,9 @@ async def redeem(
     return await _ask_for_tokens(web, authority.token_endpoint, client, body)
 
 
-async def refresh(web: httpx.AsyncClient, token_endpoint: str, client: Client, former: Grant, resource: str) -> Grant:
+async def refresh(
+    web: httpx.AsyncClient, token_endpoint: str, client: OAuthClient, former: Grant, resource: str
+) -> Grant:
     """Other tokens for a refresh token, which may be good for one use only. Raises Denied, Unsettled."""
     body = WebApplicationClient(client.client_id).prepare_refresh_body(
         refresh_token=former.refresh_token, client_id=client.client_id, resource=resource
@@ -104,14 +106,16 @@ async def refresh(web: httpx.AsyncClient, token_endpoint: str, client: Client, f
     )
 
 
-async def revoke(web: httpx.AsyncClient, endpoint: str, client: Client, token: str, hint: str) -> bool:
+async def revoke(web: httpx.AsyncClient, endpoint: str, client: OAuthClient, token: str, hint: str) -> bool:
     """End a token (RFC 7009). Returns whether the authorization server says that it has. Raises Unsettled."""
     form = httpx.QueryParams({"token": token, "token_type_hint": hint, "client_id": client.client_id})
     status, _ = await _post(web, endpoint, client, str(form))
     return status == 200
 
 
-async def register(web: httpx.AsyncClient, authority: Authority, redirect_uri: str, scopes: tuple[str, ...]) -> Client:
+async def register(
+    web: httpx.AsyncClient, authority: Authority, redirect_uri: str, scopes: tuple[str, ...]
+) -> OAuthClient:
     """Become a client of an authorization server (RFC 7591). Raises Denied, Unsettled."""
     assert authority.registration_endpoint is not None
     wanted = _method(authority)
@@ -141,7 +145,7 @@ async def register(web: httpx.AsyncClient, authority: Authority, redirect_uri: s
         )
     secret = secret if isinstance(secret, str) and secret else None
     spoken = method if method in ("none", *SECRET_METHODS) else wanted
-    return Client(
+    return OAuthClient(
         client_id=id,
         client_secret=secret,
         method=spoken if secret or spoken == "none" else "none",
@@ -166,7 +170,7 @@ def secret_method(methods: tuple[str, ...] | None) -> str:
 # --- on the wire
 
 
-async def _ask_for_tokens(web: httpx.AsyncClient, endpoint: str, client: Client, body: str) -> Grant:
+async def _ask_for_tokens(web: httpx.AsyncClient, endpoint: str, client: OAuthClient, body: str) -> Grant:
     asked_at = time.time()
     status, answer = await _post(web, endpoint, client, body)
     document = _object(answer)
@@ -198,7 +202,7 @@ def _grant(found: Mapping[str, Any], asked_at: float, endpoint: str) -> Grant:
     )
 
 
-async def _post(web: httpx.AsyncClient, url: str, client: Client, body: str) -> tuple[int, bytes]:
+async def _post(web: httpx.AsyncClient, url: str, client: OAuthClient, body: str) -> tuple[int, bytes]:
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     if client.client_secret and client.method == "client_secret_basic":
         # RFC 6749 2.3.1: both are form-encoded before; a space not as `+`, which not everybody takes back.

@@ -89,12 +89,12 @@ def test_more_than_a_pipe_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_errand_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
 
-    class Noted(spawn_posix.Child):
+    class Noted(spawn_posix.PosixChild):
         def __init__(self, *words: Any, **more: Any) -> None:
             super().__init__(*words, **more)
             started.append(self)
 
-    monkeypatch.setattr(spawn_posix, "Child", Noted)
+    monkeypatch.setattr(spawn_posix, "PosixChild", Noted)
     monkeypatch.setattr(errands, "ERRAND_SECONDS", 0.1)
     program(tmp_path, monkeypatch, STUCK)
     with pytest.raises(Unreachable, match=r"within 0\.1 s"):

@@ -8,7 +8,7 @@ from hearth.mcp.search.replies import (
     LINE_CHARACTERS,
     NEAREST_NAMES,
     REQUIRED_CHARACTERS,
-    Entry,
+    ToolEntry,
     described_texts,
     entry_line,
     found_text,
@@ -22,8 +22,8 @@ from hearth.wire import json
 from search.score import raw
 
 
-def entry(name: str = "a__t", description: str = "Does it.", **schema: object) -> Entry:
-    return Entry(name, raw({"name": name, "description": description, "inputSchema": {"type": "object", **schema}}))
+def entry(name: str = "a__t", description: str = "Does it.", **schema: object) -> ToolEntry:
+    return ToolEntry(name, raw({"name": name, "description": description, "inputSchema": {"type": "object", **schema}}))
 
 
 # --- what was found
@@ -37,13 +37,15 @@ def test_a_tool_is_told_by_its_name_what_it_is_for_and_what_it_needs() -> None:
 
 
 def test_a_tool_without_a_description_is_told_by_its_title_or_its_name_alone() -> None:
-    assert entry_line(Entry("t", {"title": b'"Title"'})) == "- t: Title (no required arguments; call_tool_destructive)"
-    assert entry_line(Entry("t", {})) == "- t (no required arguments; call_tool_destructive)"
+    assert (
+        entry_line(ToolEntry("t", {"title": b'"Title"'})) == "- t: Title (no required arguments; call_tool_destructive)"
+    )
+    assert entry_line(ToolEntry("t", {})) == "- t (no required arguments; call_tool_destructive)"
 
 
 def test_a_tool_is_told_with_the_one_that_calls_it() -> None:
     read_only = {"annotations": json.dumps({"readOnlyHint": True})}
-    assert entry_line(Entry("t", read_only)) == "- t (no required arguments; call_tool_read)"
+    assert entry_line(ToolEntry("t", read_only)) == "- t (no required arguments; call_tool_read)"
 
 
 def test_one_line_is_bounded() -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hearth.upstreams.http.replies import HttpRefusal, Verdict, judge
-from hearth.upstreams.http.session import Outgoing
+from hearth.upstreams.http.session import OutgoingRequest
 
 ABOUT_THE_CALLER = [401, 403, 407, 408, 429, 500, 502, 503, 504]
 ABOUT_THE_MESSAGE = [400, 404, 405, 406, 409, 410, 415, 422]
@@ -22,7 +22,7 @@ OWN, OTHER = body(id=7), body(id="server-error")
 def verdict(
     method: str, status: int, said: bytes, era: str | None = None, has_session: bool = True, is_last: bool = False
 ) -> Verdict:
-    request = Outgoing(7, json.dumps(method).encode(), b"{}", lambda size: None)
+    request = OutgoingRequest(7, json.dumps(method).encode(), b"{}", lambda size: None)
     return judge(HttpRefusal.read(request, status, said), era, has_session, is_last)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hearth.config import OAuthSpec, ServerSpec
-from hearth.upstreams.oauth.store import Client, Grant, Link, Store, fingerprint, grant_name
+from hearth.upstreams.oauth.store import Grant, Link, OAuthClient, Store, fingerprint, grant_name
 
 SPEC = ServerSpec(name="far", url="https://mcp.example.com/mcp?key=hidden")
 LINK = Link(
@@ -55,7 +55,7 @@ def test_a_short_token_is_due_after_three_quarters_of_its_life_and_one_without_a
 
 
 def test_nothing_that_is_secret_is_shown_by_its_repr() -> None:
-    client = Client(client_id="me", client_secret="ssss")
+    client = OAuthClient(client_id="me", client_secret="ssss")
     assert "aaaa" not in repr(GRANT) and "rrrr" not in repr(GRANT) and "ssss" not in repr(client)
 
 
@@ -99,7 +99,7 @@ def test_dropped_tokens_leave_the_way_to_another_login(store: Store) -> None:
 
 
 def test_a_registration_is_kept_by_its_issuer(store: Store) -> None:
-    client = Client(client_id="me", client_secret="ssss", method="client_secret_post", scopes=("read",))
+    client = OAuthClient(client_id="me", client_secret="ssss", method="client_secret_post", scopes=("read",))
     store.put_client(LINK.issuer, client)
     assert store.client(LINK.issuer) == client and store.client("https://x.example") is None
 

@@ -12,7 +12,7 @@ import pytest
 
 from hearth.upstreams.oauth import tokens
 from hearth.upstreams.oauth.metadata import Authority
-from hearth.upstreams.oauth.store import Client, Grant
+from hearth.upstreams.oauth.store import Grant, OAuthClient
 
 ISSUER = "https://auth.example.com"
 AUTHORITY = Authority(
@@ -21,7 +21,7 @@ AUTHORITY = Authority(
     token_endpoint=f"{ISSUER}/token",
     registration_endpoint=f"{ISSUER}/register",
 )
-CLIENT = Client(client_id="me")
+CLIENT = OAuthClient(client_id="me")
 FORMER = Grant(access_token="old", refresh_token="again", scopes=("read",), client_secret="kept", method="none")
 
 Answer = Callable[[httpx.Request], httpx.Response]
@@ -35,7 +35,7 @@ def run(answer: Answer, work: Callable[[httpx.AsyncClient], Coroutine[Any, Any, 
     return asyncio.run(body())
 
 
-def refreshed(status: int, body: bytes, client: Client = CLIENT) -> tuple[Grant, httpx.Request]:
+def refreshed(status: int, body: bytes, client: OAuthClient = CLIENT) -> tuple[Grant, httpx.Request]:
     asked: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -79,7 +79,7 @@ def test_a_refresh_token_that_rotates_replaces_the_former() -> None:
 def test_a_secret_is_shown_as_the_authorization_server_wants(
     method: str, header: str | None, in_form: str | None
 ) -> None:
-    client = Client(client_id="me", client_secret=None if method == "none" else "s p&", method=method)
+    client = OAuthClient(client_id="me", client_secret=None if method == "none" else "s p&", method=method)
     _, request = refreshed(200, given(), client)
     sent = request.headers.get("authorization")
     assert (sent and base64.b64decode(sent.removeprefix("Basic ")).decode()) == header
