@@ -14,22 +14,22 @@ OLDEST_PROTOCOL_VERSION = 1
 PREFIX_BYTES = 6
 # A frame holds one JSON-RPC message; clients send files and pictures inline, seldom above tens of megabytes.
 MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024
-# A header names a message; what needs more is a payload.
+# A header only names a message; larger data belongs in the payload.
 HEADER_LIMIT_BYTES = 64 * 1024 - 1
 
 
 def encode(header: bytes, payload: bytes = b"") -> bytes:
-    """One frame as bytes. Raises FrameError if the header's size does not fit its two bytes."""
+    """Encode one frame. Raises FrameError if the header's size does not fit its two bytes."""
     size = len(header)
     if size > HEADER_LIMIT_BYTES:
         raise FrameError(f"a header of {size} bytes is over the limit of {HEADER_LIMIT_BYTES}: {header[:80]!r}")
-    # Both numbers in one: this is called for every message on either side, and takes half the time so.
+    # Both numbers in one integer: this runs for every message on either side, and halves the time.
     prefix = (size + len(payload) + 2) << 16 | size
     return b"".join((prefix.to_bytes(PREFIX_BYTES, "big"), header, payload))
 
 
 class FrameDecoder:
-    """Turns chunks of a byte stream into frames, whatever the chunks' borders."""
+    """Decoder of a byte stream into frames, wherever the chunks are cut."""
 
     __slots__ = ("_buffer", "_limit", "_needed")
 
@@ -45,7 +45,7 @@ class FrameDecoder:
         """
         if self._buffer:
             self._buffer += data
-            # A large frame comes in many chunks: it is only looked at again when it is whole.
+            # A large frame comes in many chunks: parse it only once it is complete.
             if len(self._buffer) < self._needed:
                 return []
             data = bytes(self._buffer)

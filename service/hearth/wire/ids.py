@@ -1,8 +1,8 @@
-"""When two JSON-RPC ids are the same, however they are written.
+"""Equality of JSON-RPC ids, however they are written.
 
-Ids are carried as raw JSON. A peer may answer to `1.0` what was asked as `1`, or to `"a"` what was asked as
-`"\\u0061"`; tables are therefore keyed by what `id_key` gives. Pure text work: no float, which would take
-different long numbers for equal.
+Ids are carried as raw JSON. A peer may answer request `1` with id `1.0`, or request `"\\u0061"` with id `"a"`;
+tables are therefore keyed by `id_key`. The comparison works on text, never on floats, which would treat
+different long numbers as equal.
 """
 
 import re
@@ -11,13 +11,13 @@ from hearth.wire import scan
 
 _NUMBER = rb"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?"
 _QUOTE = b'"'[0]
-# Numbers that fit are ints, as nearly all ids are. Longer ones stay text: int() is quadratic and refuses long
-# ones.
+# Numbers of up to this length become ints, as nearly all ids do. Longer ones stay text: int() is quadratic and
+# refuses very long numbers.
 _INT_BYTES = 18
 
 
 def id_key(raw: bytes) -> object:
-    """A hashable that is equal for equal ids and differs for 1 and "1". `raw` is one JSON value."""
+    """Return a hashable that is equal for equal ids and differs for 1 and "1". `raw` is one JSON value."""
     if len(raw) <= _INT_BYTES and raw.isdigit():
         return int(raw)
     if raw[0] == _QUOTE:

@@ -1,8 +1,8 @@
 """JSON-RPC messages over raw bytes.
 
-What a message carries is passed on as the bytes that came in: only `id`, `method` and the levels that
-somebody rewrites are taken apart. The usual message goes through msgspec; what msgspec refuses although it is
-JSON (lone surrogates, deep nesting) goes through `scan`. This module knows JSON-RPC and nothing of MCP.
+The content of a message is passed on as the bytes that came in: only `id`, `method` and the levels that a
+caller rewrites are parsed. The usual message goes through msgspec. Valid JSON that msgspec refuses (lone
+surrogates, deep nesting) goes through `scan`. This module knows JSON-RPC and nothing of MCP.
 """
 
 import codecs
@@ -40,31 +40,31 @@ __all__ = [
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 INVALID_PARAMS = -32602
-# Each member is a call of its own, and all answers wait for the last. Whoever has more to say may use more lines.
+# Each member is a call of its own, and all answers wait for the last. A peer with more messages can send more lines.
 BATCH_LIMIT = 1000
 
-# One level of an object, its values as they came. A value shares the memory of the whole line it came with:
-# what is kept beyond the message is copied (`bytes(value)`).
+# One level of an object, its values as they came. A value shares the memory of the whole line it came with,
+# so copy (`bytes(value)`) any value that outlives the message.
 Fields = dict[str, Raw]
 
 _decode_fields = msgspec.json.Decoder(Fields).decode
 _decode_any = msgspec.json.Decoder().decode
 _decode_str = msgspec.json.Decoder(str).decode
 _encode = msgspec.json.Encoder().encode
-# What msgspec raises for what it will not take; UnicodeDecodeError comes from keys.
+# Exceptions that msgspec raises for input it refuses; UnicodeDecodeError comes from keys.
 REFUSALS = _REFUSALS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _VERSION = Raw(b'"2.0"')
 _ID_STARTS = frozenset(b'"-0123456789')
 _LINE_FEED, _CARRIAGE_RETURN, _QUOTE = b'\n\r"'
 # A str can take four times the bytes it was made from, so UTF-8 is checked in pieces of this size.
 _UTF8_PIECE_BYTES = 1024 * 1024
-# Up to here a refusal names the byte where `scan` has found it. It takes about 55 ms for each MiB, and nobody else is
-# served meanwhile.
+# Up to this size a refusal names the byte where `scan` found the error. Scanning takes about 55 ms per MiB and blocks
+# the event loop meanwhile.
 _SCAN_BYTES = 1024 * 1024
 
 
 class Kind(enum.Enum):
-    """What a message is, told by the fields it has."""
+    """Kind of a message, determined by its fields."""
 
     REQUEST = "request"
     NOTIFICATION = "notification"
@@ -72,7 +72,7 @@ class Kind(enum.Enum):
 
 
 class Message(msgspec.Struct, gc=False):
-    """One JSON-RPC message. `id` is raw JSON, `fields` has every field of it, unknown ones too."""
+    """One JSON-RPC message. `id` is raw JSON; `fields` has every field, including unknown ones."""
 
     id: bytes | None
     method: str | None
@@ -106,17 +106,17 @@ class Message(msgspec.Struct, gc=False):
 
 
 class Batch(msgspec.Struct):
-    """Messages that came in one array, in order; what is no message among them is the error that stands for it."""
+    """Messages that came in one array, in order; an element that is no message is replaced by its error."""
 
-    # Unlike a message it is known to the garbage collector: by way of their frames, errors hold who holds them.
+    # Unlike a message, a batch is tracked by the garbage collector: errors refer to their holders through their frames.
     items: list[Message | MessageError]
 
 
 def parse(line: bytes) -> Message:
     """Read one message, from bytes that may hold line ends between tokens.
 
-    Raises MessageError: -32700 for what is not JSON, -32600 for JSON that is not a JSON-RPC 2.0 message, and for what
-    begins as an array whatever follows: that is for `parse_batch`.
+    Raises MessageError: -32700 for input that is not JSON, -32600 for JSON that is not a JSON-RPC 2.0 message and for
+    anything that begins as an array, whatever follows: arrays are for `parse_batch`.
     """
     try:
         fields = _decode_fields(line)
@@ -157,8 +157,8 @@ def _parse_slowly(line: bytes, refusal: Exception) -> Fields:
 
 
 def _check_large(line: bytes, refusal: Exception) -> None:
-    """Raise MessageError for what is large, and no JSON that msgspec merely does not like."""
-    # With ValidationError it has looked at the first value only.
+    """Raise MessageError for large input that is malformed, rather than JSON that msgspec merely refuses."""
+    # Upon a ValidationError, msgspec has looked at the first value only.
     if len(line) <= _SCAN_BYTES or isinstance(refusal, RecursionError | msgspec.ValidationError):
         return
     if line.isascii() and b"\\u" not in line:
@@ -180,8 +180,8 @@ def _unreadable(exc: scan.JsonError) -> MessageError:
 def parse_batch(line: bytes) -> Batch:
     """Read an array of messages, from bytes that may hold line ends between tokens.
 
-    Raises MessageError: -32700 for what is no JSON array, -32600 for one that is empty or has too many elements. An
-    element that is no message is an item, and spoils only itself.
+    Raises MessageError: -32700 for input that is no JSON array, -32600 for an array that is empty or has too many
+    elements. An element that is no message becomes an error item and does not affect the others.
     """
     elements = _elements(line)
     if not elements:
@@ -192,7 +192,7 @@ def parse_batch(line: bytes) -> Batch:
 
 
 def _member(element: bytes) -> Message | MessageError:
-    # JSON-RPC does not nest batches: an array is no message here, either.
+    # JSON-RPC does not nest batches: an array within a batch is no message.
     try:
         return parse(element)
     except MessageError as exc:
@@ -200,7 +200,7 @@ def _member(element: bytes) -> Message | MessageError:
 
 
 def _elements(line: bytes) -> list[Raw]:
-    """The elements of an array, one above the limit at most. Raises MessageError."""
+    """Return the elements of an array, at most one more than the limit. Raises MessageError."""
     decode = elements_decoder()
     try:
         return decode(line)
@@ -220,16 +220,16 @@ def _elements(line: bytes) -> list[Raw]:
 
 @cache
 def elements_decoder() -> Callable[[bytes], list[Raw]]:
-    """A decoder that takes no more elements than wanted, and reads over the rest.
+    """Return a decoder that keeps a bounded number of elements and skips the rest.
 
-    A `list[Raw]` would have all of them first, and an element of two bytes needs fifty there. Made when it is needed:
-    that takes milliseconds.
+    A `list[Raw]` would hold all elements first, at fifty bytes for an element of two. The decoder is built on first
+    use, since building it takes milliseconds.
     """
     fields = [(f"element_{number}", Raw, Raw()) for number in range(BATCH_LIMIT + 1)]
     decode = msgspec.json.Decoder(msgspec.defstruct("Elements", fields, array_like=True)).decode
 
     def decode_elements(line: bytes) -> list[Raw]:
-        # What stands for an absent element is empty, and no JSON is.
+        # The default of an absent element is empty, which no JSON value is.
         return list(takewhile(bool, msgspec.structs.astuple(decode(line))))
 
     return decode_elements
@@ -248,7 +248,7 @@ def _check_utf8(line: bytes, fields: Fields) -> None:
 
 
 def _usable_id(fields: Mapping[str, Raw | bytes]) -> bytes | None:
-    """The id to answer to, when there is one that an answer can carry."""
+    """Return the id to answer to; None without one that an answer can carry."""
     raw = bytes(fields.get("id", b"null"))
     try:
         raw.decode()
@@ -274,14 +274,14 @@ def _decode_method(raw: bytes, own_id: bytes | None) -> str:
 def _check_response(fields: Fields, own_id: bytes | None) -> None:
     if "result" not in fields and "error" not in fields:
         raise MessageError("the message has no method, result or error", INVALID_REQUEST, _usable_id(fields))
-    # An error may answer a message whose id could not be read: its id is null (JSON-RPC 2.0, section 5). It
-    # is no error itself, or two sides that answer errors would never end.
+    # An error may answer a message whose id could not be read: its id is null (JSON-RPC 2.0, section 5). Such
+    # a response is valid, or two sides that answer errors with errors would never stop.
     if own_id is None or (own_id[0] not in _ID_STARTS and (own_id != b"null" or "error" not in fields)):
         raise MessageError("the id of a response must be a string or a number")
 
 
 def split(raw: bytes | Raw) -> Fields:
-    """One level of an object, its values raw. Raises MessageError (-32602) for anything else."""
+    """Return one level of an object, its values raw. Raises MessageError (-32602) for anything else."""
     try:
         return _decode_fields(raw)
     except _REFUSALS:
@@ -293,7 +293,7 @@ def split(raw: bytes | Raw) -> Fields:
 
 
 def _split_slowly(data: bytes) -> Fields:
-    """What msgspec refuses although it is JSON. Raises JsonError for the rest."""
+    """Split valid JSON that msgspec refuses. Raises JsonError for the rest."""
     hidden = surrogates.hide(data)
     if hidden is not None:
         try:
@@ -306,7 +306,7 @@ def _split_slowly(data: bytes) -> Fields:
 
 
 def join(fields: Mapping[str, Raw | bytes]) -> bytes:
-    """The object of these fields; their values are spliced in as they are."""
+    """Encode an object of these fields; their values are spliced in unchanged."""
     converted: dict[str, Raw | bytes] | None = None
     for key, value in fields.items():
         if type(value) is not Raw:  # msgspec would write bytes as base64
@@ -319,12 +319,12 @@ def join(fields: Mapping[str, Raw | bytes]) -> bytes:
 
 
 def one_line(raw: bytes | Raw) -> bytes:
-    """JSON without line ends. They stand between tokens only, where a space means the same."""
+    """Replace line ends in JSON with spaces. Line ends occur between tokens only, where a space means the same."""
     return bytes(raw).replace(b"\r", b" ").replace(b"\n", b" ")
 
 
 def loads(raw: bytes | Raw) -> Any:
-    """The value of a small document; lone surrogates become U+FFFD. Raises MessageError (-32602)."""
+    """Decode a small document; lone surrogates become U+FFFD. Raises MessageError (-32602)."""
     try:
         return _decode_any(raw)
     except _REFUSALS:
@@ -336,7 +336,7 @@ def loads(raw: bytes | Raw) -> Any:
 
 
 def dumps(value: Any) -> bytes:
-    """The value as compact JSON on one line; lone surrogates become U+FFFD."""
+    """Encode a value as compact JSON on one line; lone surrogates become U+FFFD."""
     try:
         return _encode(value)
     except UnicodeEncodeError:
@@ -344,7 +344,7 @@ def dumps(value: Any) -> bytes:
 
 
 def _readable(value: Any) -> Any:
-    """The value with strings that can be encoded: a lone surrogate fails wherever the text is written."""
+    """Replace lone surrogates in a value's strings, since encoding such text fails."""
     if isinstance(value, str):
         return re.sub("[\ud800-\udfff]", "\ufffd", value)
     if isinstance(value, list | tuple):

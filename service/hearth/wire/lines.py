@@ -1,10 +1,10 @@
 """Lines: one JSON-RPC message per line, or pretty-printed over several.
 
-`LineDecoder` takes chunks of a byte stream; `Assembler` takes lines that somebody else has cut (each frame
-holds one). Both give items: a `Message`, or the error that stands for what could not be read, after which the
-stream goes on. An array of messages is a `Batch`, for who wants to answer it as one, or else its items one after the
-other (`flatten`). A line is given to the parser as it is, and only what the parser refuses is looked at as an array
-or as a piece of something longer: the usual line costs nothing beyond its parsing.
+`LineDecoder` takes chunks of a byte stream; `Assembler` takes lines that are already split (each frame holds
+one). Both return items: a `Message`, or an error in place of an unreadable message, after which the stream
+continues. An array of messages becomes a `Batch`, for callers that answer it as one, or its items one after the
+other (`flatten`). A line goes to the parser unchanged; only a refused line is examined as an array or as a piece
+of a longer message. The usual line costs nothing beyond its parsing.
 """
 
 import re
@@ -17,27 +17,28 @@ from hearth.wire.scan import JsonError, Scanner
 Item = Message | MessageError | TooLarge
 AnyItem = TypeVar("AnyItem", Item, Item | Batch)
 
-# The id of an answer stands in its first or last bytes; between them is what made it large.
+# The id of a response is in its first or last bytes; the content that made it large is between them.
 HEAD_BYTES = 4096
 TAIL_BYTES = 1024
 _VERSION = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
 _ID = rb'"id"\s*:\s*(-?[0-9]+|"[^"\\]*")\s*'
-# An answer as some write it, and as others do. At the end, an object's only bracket is the outermost one's.
+# The two usual orders of a response's fields. At the end, the only bracket of the object is the outermost one.
 _ID_FIRST = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb",\s*)?" + _ID + rb',\s*"(?:result|error)"')
 _ID_LATER = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb',\s*)?"(?:result|error)"\s*:')
 _ID_LAST = re.compile(_ID + rb"(?:,\s*" + _VERSION + rb")?\}\s*\Z")
 
-# Kept of a line that is not a message, for the log: more than is shown, so that a secret at the cut is seen whole.
+# Bytes kept for the log of a line that is not a message: more than is shown, so that a secret at the cut is still
+# recognized as a whole.
 REFUSED_LINE_BYTES = 8192
 _SPACE = b" \t\r\n"
 _CARRIAGE_RETURN = b"\r"[0]
 
 
 class Assembler(Generic[AnyItem]):
-    """Turns lines into messages.
+    """Assembler of lines into messages.
 
-    A message may span lines: they are joined until its brackets close. A line that is a whole message by
-    itself ends what was unfinished, so that one broken message cannot swallow those behind it.
+    A message may span lines: they are joined until its brackets close. A line that is a complete message by
+    itself ends an unfinished one, so that a broken message cannot swallow the messages after it.
     """
 
     __slots__ = ("_flatten", "_is_batch", "_limit", "_pieces", "_scanner", "_size")
@@ -52,17 +53,17 @@ class Assembler(Generic[AnyItem]):
         self._limit = limit
         self._flatten = flatten
         self._scanner: Scanner | None = None  # set while a message is unfinished
-        self._pieces: list[bytes] | None = []  # None while a message over the limit is passed over
+        self._pieces: list[bytes] | None = []  # None while a message over the limit is skipped
         self._size = 0
-        self._is_batch = False  # what is unfinished was seen to be an array with a message in it
+        self._is_batch = False  # the unfinished message is known to be an array with a message in it
 
     @property
     def pending(self) -> bool:
-        """Whether a message has begun and not ended."""
+        """True while a message has begun and not ended."""
         return self._scanner is not None
 
     def receive_line(self, line: bytes) -> list[AnyItem]:
-        """Take one line; return what it completes: nothing for a blank line or a piece of a message."""
+        """Take one line; return the items it completes: none for a blank line or a piece of a message."""
         if self._scanner is not None:
             return self._continue(self._scanner, line)
         try:
@@ -94,12 +95,12 @@ class Assembler(Generic[AnyItem]):
         return self._keep(line)
 
     def receive_oversize(self, id: bytes | None = None) -> TooLarge:
-        """Tell that a line over the limit was left out. What it was a piece of must not be joined without it."""
+        """Report that a line over the limit was left out, and drop the message that the line was a piece of."""
         self._reset()
         return self._too_large(id)
 
     def receive_eof(self) -> list[AnyItem]:
-        """Tell that no line follows; return an error for what was unfinished."""
+        """Report the end of the lines; return an error for an unfinished message."""
         return self._give_up("a message was begun and not finished: its brackets do not close")
 
     def _given(self, batch: Batch) -> list[Any]:
@@ -119,7 +120,7 @@ class Assembler(Generic[AnyItem]):
         return self._finish(line) if scanner.complete else self._keep(line)
 
     def _whole(self, stripped: bytes) -> list[AnyItem]:
-        """What the line is by itself; nothing if it is no message, as pieces may look like objects and arrays too."""
+        """Parse the line by itself; return no items unless it is a message: pieces may be objects and arrays too."""
         borders = stripped[:1] + stripped[-1:]
         try:
             if borders == b"{}":
@@ -131,9 +132,9 @@ class Assembler(Generic[AnyItem]):
         return []
 
     def _has_room_for_a_message(self, scanner: Scanner) -> bool:
-        """Whether a batch is unfinished that is written with a message on each line, and the next is to come.
+        """Tell whether the unfinished message is a batch with one message per line that waits for its next message.
 
-        An array without a message before this one is a broken line more probably.
+        An array without a message before this one is more probably a broken line.
         """
         if not scanner.is_listing:
             return False
@@ -171,7 +172,10 @@ class Assembler(Generic[AnyItem]):
             return [exc]
 
     def _break_off(self, line: bytes, reason: str) -> list[AnyItem]:
-        """The line does not fit what was begun: one error for both, unless it begins something itself."""
+        """Reject the unfinished message and the line that does not continue it.
+
+        Return one error for both, unless the line begins a message itself.
+        """
         items = self._give_up(reason)
         error = MessageError(reason, PARSE_ERROR)
         begun = self.receive_refused(line, error)
@@ -194,7 +198,7 @@ class Assembler(Generic[AnyItem]):
 
 
 def answer_id(head: bytes, tail: bytes) -> bytes | None:
-    """The raw id of an answer of which only the first and the last bytes are at hand; None if it is not to be seen."""
+    """Return the raw id of a response of which only the first and last bytes are known; None if they do not show it."""
     found = _ID_FIRST.match(head) or (_ID_LATER.match(head) and _ID_LAST.search(tail))
     return found[1] if found else None
 
@@ -204,7 +208,7 @@ def _has_message(batch: Batch) -> bool:
 
 
 class LineDecoder(Generic[AnyItem]):
-    """Turns chunks of a byte stream into messages, whatever the chunks' borders."""
+    """Decoder of a byte stream into messages, wherever the chunks are cut."""
 
     __slots__ = ("_assembler", "_buffer", "_head", "_limit", "_skipping", "_tail")
 
@@ -217,17 +221,17 @@ class LineDecoder(Generic[AnyItem]):
         self._assembler: Assembler[AnyItem] = Assembler(limit, flatten)
         self._buffer = bytearray()  # the line that has not ended
         self._skipping = False  # inside a line over the limit
-        self._head = self._tail = b""  # of that line, where it is an answer whose id is still to come
+        self._head = self._tail = b""  # of that line, if it is a response whose id is still to come
 
     def receive_data(self, data: bytes) -> list[AnyItem]:
-        """Take bytes; return what they complete, in order. Nothing is raised: errors are items."""
+        """Take bytes; return the items they complete, in order. Raises nothing: errors are items."""
         lines = data.split(b"\n")
         rest = lines.pop()
         items: list[AnyItem] = []
         has_returns = _CARRIAGE_RETURN in data
         if lines and (self._buffer or self._skipping):
             lines[0] = self._end_line(lines[0], items)
-            has_returns = True  # one may have come with the last chunk
+            has_returns = True  # the last chunk may have ended with one
         assembler, limit = self._assembler, self._limit
         for line in lines:
             if has_returns and line.endswith(b"\r"):
@@ -248,13 +252,13 @@ class LineDecoder(Generic[AnyItem]):
         return items
 
     def receive_eof(self) -> list[AnyItem]:
-        """Tell that the stream ended; return the last line, which needs no end, or an error for a piece."""
+        """Report the end of the stream; return the last line, which needs no line end, or an error for a piece."""
         items: list[AnyItem] = []
         line = self._end_line(b"", items).removesuffix(b"\r")
         return items + self._assembler.receive_line(line) + self._assembler.receive_eof()
 
     def _end_line(self, line: bytes, items: list[AnyItem]) -> bytes:
-        """What is left of the unfinished line once its end is there; nothing, when it was over the limit."""
+        """Complete the unfinished line with its last part; return an empty line if it was over the limit."""
         if self._head:
             tail = (self._tail + line)[-TAIL_BYTES:]
             items.append(self._assembler.receive_oversize(answer_id(self._head, tail)))
@@ -269,7 +273,7 @@ class LineDecoder(Generic[AnyItem]):
 
     def _keep(self, rest: bytes, items: list[AnyItem]) -> None:
         self._buffer += rest
-        # The return of a line end that is still to come does not count.
+        # A trailing CR does not count: its LF may still come.
         if len(self._buffer) > self._limit + self._buffer.endswith(b"\r"):
             head, tail = bytes(self._buffer[:HEAD_BYTES]), bytes(self._buffer[-TAIL_BYTES:])
             self._buffer, self._skipping = bytearray(), True

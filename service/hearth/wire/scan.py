@@ -1,8 +1,8 @@
-"""A strict JSON scanner without recursion: for what msgspec refuses, and for messages spread over lines.
+"""Strict JSON scanner without recursion, for input that msgspec refuses and for messages spread over lines.
 
-msgspec refuses lone surrogate escapes and gives up at deep nesting. Both are JSON, and a proxy has to pass
-them on. The grammar here is that of RFC 8259, in possessive regular expressions, so that time and memory are
-linear in the input. This module knows nothing of JSON-RPC and decodes nothing but keys.
+msgspec refuses lone surrogate escapes and deep nesting. Both are valid JSON, and a proxy has to pass them on.
+The grammar is that of RFC 8259, in possessive regular expressions, so that time and memory are linear in the
+input. This module knows nothing of JSON-RPC and decodes nothing but keys.
 """
 
 import re
@@ -11,11 +11,11 @@ from functools import cache
 from typing import Any
 
 # One step is one bracket, key or comma that no run (below) could take, at about a microsecond. A message of
-# 100,000 levels needs up to 400,000 steps; what needs more was made to stall the reader.
+# 100,000 levels needs up to 400,000 steps; a message that needs more was made to stall the reader.
 STEP_LIMIT = 500_000
 
-# Each repeated group may also match nothing: before 3.11.5, one that fails half way through keeps what it has
-# consumed (python/cpython#100061). So do optional ones, hence no `(…)?+` but `(?>…|)`.
+# Each repeated group may also match nothing: before Python 3.11.5, a group that fails half way through keeps what
+# it has consumed (python/cpython#100061). Optional groups do too, hence `(?>…|)` instead of `(…)?+`.
 _WS = rb"[ \t\n\r]*+"
 _COMMA = _WS + rb"," + _WS
 _STRING = rb'"(?>[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4}|)*+"'
@@ -26,13 +26,13 @@ _Match = Callable[..., "re.Match[bytes] | None"]
 
 
 class _Grammar:
-    """The patterns, compiled when they are first needed: it would take milliseconds of every start of the daemon."""
+    """Compiled patterns, built on first use: compiling them would add milliseconds to every start of the daemon."""
 
     def __init__(self) -> None:
         self.space: _Match = re.compile(_WS).match
         self.scalar: _Match = re.compile(_SCALAR + _WS).match
         self.name: _Match = re.compile(_STRING + _WS).match
-        # Runs of plain items and members are taken in one match: most of a real message costs C time.
+        # One match takes a run of plain items or members, so that most of a real message is scanned in C.
         member = _STRING + _WS + rb":" + _WS + _SCALAR + _COMMA
         self.items: _Match = re.compile(_WS + rb"(?:(" + _SCALAR + _COMMA + rb")|)*+").match
         self.members: _Match = re.compile(_WS + rb"(?:(" + member + rb")|)*+").match
@@ -48,7 +48,7 @@ _CLOSE_ARRAY, _CLOSE_OBJECT, _OPEN_ARRAY, _OPEN_OBJECT, _COMMA_BYTE, _COLON_BYTE
 
 
 class JsonError(ValueError):
-    """The bytes are not JSON. `members` has those of the outermost object that were complete by then."""
+    """Error for bytes that are not JSON. `members` has the members of the outermost object that were complete."""
 
     def __init__(self, position: int, reason: str = "it goes wrong") -> None:
         super().__init__(f"{reason} at byte {position}")
@@ -56,31 +56,31 @@ class JsonError(ValueError):
 
 
 class TooDeepError(JsonError):
-    """The bytes may be JSON, but to know it would take more than STEP_LIMIT."""
+    """Error for bytes that may be JSON but would take more than STEP_LIMIT to check."""
 
 
 class Scanner:
-    """Checks one JSON value, fed in pieces that end between two tokens (as lines do)."""
+    """Checker of one JSON value, fed in pieces that end between two tokens (as lines do)."""
 
     __slots__ = ("_closers", "_next", "_steps")
 
     def __init__(self) -> None:
-        self._closers = bytearray()  # what closes the open brackets, innermost last
-        self._next: _Step | None = _value  # what has to come; None behind the value
+        self._closers = bytearray()  # closing brackets of the open ones, innermost last
+        self._next: _Step | None = _value  # the step for the next token; None after the value
         self._steps = 0
 
     @property
     def complete(self) -> bool:
-        """Whether the value has ended."""
+        """True once the value has ended."""
         return self._next is None
 
     @property
     def is_listing(self) -> bool:
-        """Whether the value is an array that has elements and waits, behind a comma, for the next."""
+        """True while the value is an array that has elements and waits, after a comma, for the next."""
         return self._closers == b"]" and self._next is _value
 
     def receive_data(self, data: bytes, position: int = 0) -> int:
-        """Go on at `position`; return the index behind the value and its spaces, or the end of the data.
+        """Continue at `position`; return the index after the value and its spaces, or the end of the data.
 
         Raises JsonError at the first byte that cannot belong to the value.
         """
@@ -88,7 +88,7 @@ class Scanner:
         return self._advance(data, position)
 
     def receive_value(self, data: bytes, position: int) -> int:
-        """Take one whole value, a new one with each call. Raises JsonError when the data end before it."""
+        """Take one complete value, a new one with each call. Raises JsonError if the data end before it does."""
         self._next = _value
         position = self._advance(data, position)
         if self._next is not None:
@@ -156,7 +156,7 @@ def _first_or_close(scanner: Scanner, data: bytes, position: int) -> int:
 
 
 def _run(scanner: Scanner, found: "re.Match[bytes] | None", step: _Step) -> int:
-    """After an opening bracket or a comma, and the run of plain values behind it."""
+    """Choose the next step after an opening bracket or a comma and the run of plain values that follows."""
     assert found is not None  # the pattern matches the empty string
     after_comma = found.lastindex is not None or found.string[found.start() - 1] == _COMMA_BYTE
     scanner._next = step if after_comma else _first_or_close
@@ -187,9 +187,9 @@ def check(data: bytes) -> None:
 
 
 def members(data: bytes) -> dict[str, bytes]:
-    """The keys of one JSON object and their values as they stand. Raises JsonError.
+    """Return the keys of one JSON object and their raw values. Raises JsonError.
 
-    Of a key that comes twice the last counts. Keys keep lone surrogates, and invalid UTF-8 as surrogates.
+    The last of duplicate keys wins. Keys keep lone surrogates, and invalid UTF-8 as surrogates.
     """
     found: dict[str, bytes] = {}
     grammar = _grammar()
@@ -203,19 +203,19 @@ def members(data: bytes) -> dict[str, bytes]:
 
 
 def elements(data: bytes) -> list[bytes]:
-    """The elements of one JSON array as they stand. Raises JsonError."""
+    """Return the raw elements of one JSON array. Raises JsonError."""
     return list(each_element(data))
 
 
 def each_element(data: bytes) -> Iterator[bytes]:
-    """Yield the elements of one JSON array as they stand. Raises JsonError where the array turns out to be none."""
+    """Yield the raw elements of one JSON array. Raises JsonError at the point where the data prove to be no array."""
     grammar = _grammar()
     parts = _parts(data, grammar.opening_array, _CLOSE_ARRAY, grammar.no_entry)
     return (data[start:stop].rstrip() for start, stop, _ in parts)
 
 
 def _parts(data: bytes, opening: _Match, closer: int, entry: _Match) -> Iterator[tuple[int, int, bytes]]:
-    """Where the values of the outermost container begin and end, and the names before them."""
+    """Yield the start and end of each value of the outermost container, and the name before it."""
     opened = opening(data)
     if not opened:
         raise JsonError(_past_space(data, 0))
@@ -237,7 +237,7 @@ def _parts(data: bytes, opening: _Match, closer: int, entry: _Match) -> Iterator
 
 
 def text(raw: bytes) -> str:
-    """The value of a JSON string that was checked before; lone surrogates stay in it."""
+    """Decode a JSON string that was checked before; lone surrogates are kept."""
     if b"\\" not in raw:
         return raw[1:-1].decode("utf-8", "surrogateescape")
     from json import loads as loads_standard
@@ -247,14 +247,14 @@ def text(raw: bytes) -> str:
 
 
 def quote(value: str) -> bytes:
-    """A string as JSON, lone surrogates and all."""
+    """Encode a string as JSON, including lone surrogates."""
     from json import dumps as dumps_standard
 
     return dumps_standard(value).encode()
 
 
 def loads(data: bytes) -> Any:
-    """The value of a document that msgspec refuses. Raises ValueError, or RecursionError."""
+    """Decode a document that msgspec refuses. Raises ValueError or RecursionError."""
     from json import loads as loads_standard
 
     check(data)  # the standard library would take NaN

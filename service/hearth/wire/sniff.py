@@ -1,33 +1,33 @@
-"""Which language a connection speaks, told by its first bytes.
+"""Detection of a connection's language from its first bytes.
 
 Nothing is configured: the first frame has a length below 2^24, HTTP begins with a method in capitals, the two line
-languages with an object whose keys tell them apart; before HTTP and lines, a few empty lines are passed over. Nothing
-is checked beyond that: each language's own decoder refuses what is wrong in it. Pure: the caller collects the bytes and
-asks again when the answer is None.
+languages begin with an object whose keys tell them apart. A few empty lines before HTTP and lines are skipped. Nothing
+else is checked: each language's own decoder refuses malformed input. Pure: the caller collects the bytes and asks again
+when the result is None.
 """
 
 import enum
 import re
 
-# Peers that know what they speak name it at the start. One that puts its arguments first is read as MCP
-# lines, whose decoder has its own limit and answers what it cannot use.
+# Peers name their language near the start. A peer that puts its arguments first is read as MCP lines, whose
+# decoder has its own limit and answers input that it cannot use.
 SNIFF_LIMIT_BYTES = 64 * 1024
 
-# Of the first frame's length: it is a hello or a command. What is longer could only be something else, such as a line
-# end, and nobody would wait for all of it.
+# First byte of the first frame's length: that frame is a hello or a command. Any other byte would mean 2^24 bytes or
+# more, for which no reader should wait; such a byte can only be something else, for example a line end.
 _FRAME_START = 0x00
-# As many bytes of empty lines before what is said; RFC 9112, 2.2 wants one line to be passed over.
+# Most bytes of empty lines before the first message; RFC 9112, 2.2 asks a server to skip at least one empty line.
 BLANK_LIMIT_BYTES = 16
 _BLANK = b"\r\n"
 _OBJECT = b"{"[0]
-# A string (with the colon that makes it a key), a bracket, or a run of what else JSON has outside strings. The
-# empty alternatives are for Python before 3.11.5, as in `scan`.
+# A string (with the colon that makes it a key), a bracket, or a run of the other characters that JSON has outside
+# strings. The empty alternatives are for Python before 3.11.5, as in `scan`.
 _STRING_START = rb'"(?>[^"\\\x00-\x1f]++|\\[^\x00-\x1f]|)*+'
 _TOKEN = rb"(" + _STRING_START + rb'")(?>[ \t\r\n]*+(:)|)|([{\[])|([}\]])|[ \t\r\n,:0-9+\-.eEtrufalsn]++'
 
 
 class Language(enum.Enum):
-    """What is spoken on a connection."""
+    """Language spoken on a connection."""
 
     FRAMES = "frames"
     HTTP = "http"
@@ -40,9 +40,9 @@ _KEYS = {b'"jsonrpc"': Language.LINES, b'"type"': Language.SESSION}
 
 
 def sniff(first: bytes) -> Language | None:
-    """The language of a connection that begins with these bytes; None when more are needed to tell.
+    """Return the language of a connection that begins with these bytes; None if more bytes are needed.
 
-    An answer does not change when more bytes follow, and none is needed beyond SNIFF_LIMIT_BYTES.
+    The result does not change when more bytes follow; SNIFF_LIMIT_BYTES are always enough.
     """
     if not first:
         return None
@@ -52,7 +52,7 @@ def sniff(first: bytes) -> Language | None:
 
 
 def _sniff_behind(rest: bytes, size: int) -> Language | None:
-    """What comes behind empty lines: no frame does."""
+    """Return the language of the bytes after empty lines, which no frame follows."""
     if size - len(rest) > BLANK_LIMIT_BYTES:
         return Language.UNKNOWN
     return _sniff_text(rest) if rest else None
@@ -71,7 +71,7 @@ def _sniff_text(first: bytes) -> Language | None:
 
 
 def _sniff_object(data: bytes) -> Language | None:
-    """The first key at the top level that names a language decides."""
+    """Return the language that the first matching key at the top level names."""
     match_token = re.compile(_TOKEN).match  # only lines need it, and the bridge speaks frames
     depth, position, end = 0, 0, len(data)
     while position < end:

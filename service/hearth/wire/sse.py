@@ -1,7 +1,7 @@
 """Server-sent events: chunks of a byte stream in, events out.
 
-As the HTML standard interprets a stream (section 9.2.6): lines end with CR, LF or both; a blank line ends an event;
-what the stream's end cuts off is no event. Knows nothing of what an event carries.
+The stream is interpreted as in the HTML standard (section 9.2.6): lines end with CR, LF or both; a blank line ends an
+event; an event cut off by the end of the stream is dropped. This module knows nothing of the content of events.
 """
 
 from hearth.errors import TooLarge
@@ -10,9 +10,9 @@ _BOM = b"\xef\xbb\xbf"
 _MESSAGE = "message"
 # Ids go into a header of the next request, where servers take 8 KiB for all headers together.
 ID_LIMIT_BYTES = 1024
-# A name is a word; what is longer is none that anybody waits for.
+# A name is a word; no caller waits for a longer one.
 _NAME_LIMIT_BYTES = 256
-# Eleven days in milliseconds; more digits mean no more.
+# Eleven days in milliseconds; larger values are cut to this.
 _RETRY_DIGITS = 9
 
 
@@ -37,9 +37,9 @@ class Event:
 
 
 class SseDecoder:
-    """Turns a stream into events. `limit` is of the bytes of one event's data, and of any line.
+    """Decoder of a stream into events. `limit` bounds the bytes of one event's data, and of any line.
 
-    An event over the limit is one `TooLarge`, as soon as it is that; its rest is passed over, and the stream goes on.
+    An event over the limit yields one `TooLarge` at once; its rest is skipped, and the stream continues.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class SseDecoder:
         self._size = 0
 
     def receive_data(self, data: bytes) -> list[Event | TooLarge]:
-        """Take bytes; return what they complete, in order."""
+        """Take bytes; return the events they complete, in order."""
         if self._after_return and data.startswith(b"\n"):
             data = data[1:]
         elif not data:
@@ -92,7 +92,7 @@ class SseDecoder:
         self._keep(line, found)
         whole, self._buffer = bytes(self._buffer), bytearray()
         if self._skipping:
-            # A comment, so that the rest of the event stands.
+            # Replaced by a comment line, so that the rest of the event is kept.
             self._skipping, whole = False, b":"
         if not self._begun:
             self._begun = True
@@ -141,6 +141,6 @@ class SseDecoder:
         self.last_id = self._id
         data = b"\n".join(self._data)
         if data:
-            # One without data only tells its id: servers begin a stream with it.
+            # An event without data only sets the id: servers begin a stream with one.
             found.append(Event(self._name.decode(errors="replace") or _MESSAGE, data))
         self._name, self._data, self._size, self._oversize = b"", [], 0, False

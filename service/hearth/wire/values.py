@@ -1,6 +1,6 @@
-"""Single raw values, read leniently: what is absent, or of another kind, is None or empty and never an exception.
+"""Lenient readers of single raw values: a value that is absent or of another type is None or empty, not an error.
 
-For fields that Hearth looks at but does not require; where a malformed value must be refused, use `json`.
+For fields that Hearth reads but does not require; use `json` where a malformed value must be refused.
 """
 
 from collections.abc import Iterator
@@ -13,19 +13,19 @@ from hearth.errors import MessageError
 from hearth.wire import json, scan, surrogates
 
 RawBytes = bytes | Raw
-# An object under construction: what came in as it is, and what was written here.
+# An object under construction: received values unchanged, and values written here.
 Members = dict[str, RawBytes]
 
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
-# 64 bits have at most 20 characters; what is longer is not an id or a code that Hearth made.
+# 64 bits have at most 20 characters; a longer number is not an id or a code that Hearth made.
 _INTEGER_CHARACTERS = 20
 _SPACE = b" \t\r\n"
 _COMMA = b","[0]
 
 
 def text(raw: RawBytes | None) -> str | None:
-    """The string, or None. Lone surrogates are kept, so that equal names stay equal."""
+    """Return the string, or None. Lone surrogates are kept, so that equal names stay equal."""
     if raw is None:
         return None
     try:
@@ -36,7 +36,7 @@ def text(raw: RawBytes | None) -> str | None:
 
 
 def integer(raw: RawBytes | None) -> int | None:
-    """The integer, or None."""
+    """Return the integer, or None."""
     if raw is None:
         return None
     digits = bytes(raw)
@@ -48,12 +48,12 @@ def integer(raw: RawBytes | None) -> int | None:
 
 
 def is_true(raw: RawBytes | None) -> bool:
-    """Whether it is the literal `true`."""
+    """Tell whether the value is the literal `true`."""
     return raw is not None and bytes(raw) == b"true"
 
 
 def members(raw: RawBytes | None) -> json.Fields:
-    """The object's fields; empty when there is no object."""
+    """Return the object's fields; empty if the value is no object."""
     if raw is None:
         return {}
     try:
@@ -63,7 +63,7 @@ def members(raw: RawBytes | None) -> json.Fields:
 
 
 def elements(raw: RawBytes | None) -> list[Raw]:
-    """The array's elements. Raises MessageError for what is no array: an empty list would hide the fault."""
+    """Return the array's elements. Raises MessageError for any other value: an empty list would hide the fault."""
     data = b"[]" if raw is None else raw
     try:
         return _decode_array(data)
@@ -76,7 +76,7 @@ def elements(raw: RawBytes | None) -> list[Raw]:
 
 
 def _elements_slowly(data: bytes) -> list[Raw]:
-    """What msgspec refuses although it is JSON. Raises JsonError for the rest."""
+    """Return the elements of valid JSON that msgspec refuses. Raises JsonError for the rest."""
     hidden = surrogates.hide(data)
     if hidden is not None:
         try:
@@ -87,9 +87,9 @@ def _elements_slowly(data: bytes) -> list[Raw]:
 
 
 def element_slices(raw: RawBytes | None) -> Iterator[list[Raw]]:
-    """Yield the array's elements, a bounded number at a time. Raises MessageError for what is no array.
+    """Yield the array's elements, a bounded number at a time. Raises MessageError for any other value.
 
-    A list of all elements may need fifty times the memory of the array: a caller that stops early never holds it.
+    A list of all elements may need fifty times the memory of the array; a caller that stops early never holds it.
     """
     data = b"[]" if raw is None else bytes(raw)
     decode = json.elements_decoder()
@@ -105,7 +105,7 @@ def element_slices(raw: RawBytes | None) -> Iterator[list[Raw]]:
 
 
 def _end_of(elements: list[Raw], data: bytes) -> int:
-    """Find where the array goes on behind its first elements: at its closing bracket, or after a comma."""
+    """Find where the array continues after its first elements: at its closing bracket, or after a comma."""
     position = data.index(b"[") + 1
     for element in elements:
         position = _space(data, _space(data, position) + len(element))
@@ -120,7 +120,7 @@ def _space(data: bytes, position: int) -> int:
 
 
 def _slices_slowly(data: bytes) -> Iterator[list[Raw]]:
-    """Yield slices of what msgspec refuses although it is JSON."""
+    """Yield slices of valid JSON that msgspec refuses."""
     hidden = surrogates.hide(data)
     if hidden is not None:
         for found in element_slices(hidden):
@@ -135,6 +135,6 @@ def _slices_slowly(data: bytes) -> Iterator[list[Raw]]:
 
 
 def error(message: json.Message) -> tuple[int, str]:
-    """The code and the sentence of an error response; zero and a stand-in where they are missing."""
+    """Return the code and message of an error response; zero and a placeholder where they are missing."""
     fields = members(message.error)
     return integer(fields.get("code")) or 0, text(fields.get("message")) or "an error without a message"
