@@ -1,1 +1,1 @@
-"""Values kept for this user: the vault, the keyring, references to them in the config, the token of the HTTP port."""
+"""Secrets of this user: the vault, the keyring, references to them in the config, the token of the HTTP port."""

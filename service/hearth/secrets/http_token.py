@@ -1,6 +1,6 @@
-"""The token that lets HTTP in over TCP, where the kernel does not tell who connects: one file, for this user only.
+"""Token for HTTP over TCP, where the kernel does not identify the peer: one file, readable by this user only.
 
-The daemon and the command line meet here. Whoever rotates it locks everybody out who has the former one, at once.
+The daemon and the command line share this module. Rotating the token locks out every client with the old one at once.
 """
 
 import os
@@ -14,17 +14,17 @@ from hearth.host import folders, private_files, system
 
 _BYTES = 32
 _LIMIT_BYTES = 1024
-# As `rotate` makes it: 256 bits. What somebody thought up can be guessed.
+# Format of `rotate`: 256 random bits. A token that a person made up can be guessed.
 _FORM = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 def path() -> str:
-    """Where it lies; all profiles share it."""
+    """Return the path of the token's file; all profiles share it."""
     return os.path.join(places.state_dir(), "http", "token")
 
 
 def read() -> str | None:
-    """The token, if there is one. Raises StartError for a file that cannot be used."""
+    """Return the token, or None without one. Raises StartError for a file that cannot be used."""
     file = path()
     try:
         found = private_files.read(file, _LIMIT_BYTES).decode("ascii").strip()
@@ -38,7 +38,7 @@ def read() -> str | None:
 
 
 def _check(file: str, token: str) -> None:
-    """Raise ValueError for one that others may know, or guess."""
+    """Raise ValueError for a token that others may know or guess."""
     mode = os.lstat(file).st_mode
     if not stat.S_ISREG(mode):
         raise ValueError("it is a link to another file")
@@ -49,7 +49,7 @@ def _check(file: str, token: str) -> None:
 
 
 class Current:
-    """The token for whoever asks with every request. One that was rotated is worth nothing from then on."""
+    """Reader of the token for checks on every request: a rotated token is refused from the next request on."""
 
     def __init__(self) -> None:
         self._path = path()
@@ -57,12 +57,12 @@ class Current:
         self._token: str | None = None
 
     def read(self) -> str | None:
-        """The token, if there is one; the file is read only when it is another. Raises StartError."""
+        """Return the token, or None without one; read the file only if it was replaced. Raises StartError."""
         try:
             found = os.stat(self._path)
         except OSError:
             return read()
-        # A new one is a new file.
+        # Rotation creates a new file.
         seen = (found.st_ino, found.st_ctime_ns, found.st_mtime_ns, found.st_size)
         if seen != self._seen:
             self._token, self._seen = read(), seen
@@ -70,12 +70,12 @@ class Current:
 
 
 def ensure() -> str:
-    """The token; a new one if there is none. Raises StartError."""
+    """Return the token; create one if there is none. Raises StartError."""
     return read() or rotate()
 
 
 def rotate() -> str:
-    """Make a new one. Raises StartError."""
+    """Create a new token and return it. Raises StartError."""
     file = path()
     folders.make_private(os.path.dirname(file))
     token = secrets.token_urlsafe(_BYTES)

@@ -1,14 +1,14 @@
-"""Keyring of the desktop, asked in a process of its own: `python -I -m hearth.secrets.keyring_process`, one each.
+"""Desktop keyring, accessed in a process per request: `python -I -m hearth.secrets.keyring_process`.
 
-A keyring may wait for a person who is to unlock it, or for a bus that never answers, and no thread that waits can be
-ended; a process can. The `keyring` package with what it needs would also hold 24 MB in a daemon for good. Request and
+A keyring may wait for a person to unlock it, or for a bus that never answers. A waiting thread cannot be stopped; a
+process can. The `keyring` package and its dependencies would also hold 24 MB in the daemon permanently. Request and
 answer are JSON on the standard streams, so that no value is ever on a command line.
 
     {"do": "put", "service": …, "name": …, "value": …}     → {"backend": CLASS}, or null where there is no keyring
     {"do": "get", …, "backend": CLASS}                     → {"value": TEXT or null}
     {"do": "remove", …, "backend": CLASS}                  → {}
-    {"do": "look", "backend": CLASS}                       → {}, if it is there; nothing is unlocked for that
-    whatever goes wrong                                    → {"error": CLASS, "message": TEXT}
+    {"do": "look", "backend": CLASS}                       → {}, if the keyring is there; unlocks nothing
+    any failure                                            → {"error": CLASS, "message": TEXT}
 """
 
 import json
@@ -25,15 +25,15 @@ from hearth.paths import runtime_dir
 
 # Time for a person to type the keyring's password, and less than a server gets to start.
 KEYRING_SECONDS = 30.0
-# Python and the package take a quarter of a second to load; on a busy machine many times that.
+# Python and the package take a quarter of a second to load; many times that on a busy machine.
 _STARTUP_SECONDS = 10.0
 
-# One at a time: were it locked, each of them would put up a window of its own.
+# One request at a time: with a locked keyring, each process would open a window of its own.
 _TURN = threading.Lock()
 
 
 def ask(request: dict[str, Any], seconds: float | None = None) -> dict[str, Any]:
-    """What the keyring answers. Raises VaultError when it does not, or refuses. Blocks, bounded."""
+    """Return the keyring's answer. Raises VaultError if the keyring does not answer, or refuses. Blocks, bounded."""
     seconds = KEYRING_SECONDS if seconds is None else seconds
     end = time.monotonic() + seconds
     if not _TURN.acquire(timeout=seconds):
@@ -60,7 +60,7 @@ def _run(request: dict[str, Any], seconds: float) -> dict[str, Any]:
             env={**os.environ, **_session_bus()},
             timeout=seconds,
             check=False,
-            # On Windows a console would flash up.
+            # Without this flag a console window would flash up on Windows.
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
         answer = json.loads(done.stdout)
@@ -69,7 +69,7 @@ def _run(request: dict[str, Any], seconds: float) -> dict[str, Any]:
     except OSError as exc:
         raise VaultError(f"the keyring cannot be asked: {sys.executable} cannot be run: {exc.strerror}") from exc
     except ValueError:
-        # Killed, or broken at its first import.
+        # The process was killed, or failed at its first import.
         raise VaultError(
             f"the keyring cannot be asked: the process that does so ended with code {done.returncode};"
             " is Hearth still installed?"
@@ -78,7 +78,7 @@ def _run(request: dict[str, Any], seconds: float) -> dict[str, Any]:
 
 
 def _session_bus() -> dict[str, str]:
-    # MCP clients hand on neither variable; the bus of a login lies in a known place all the same.
+    # MCP clients pass on neither variable, but the bus of a login session is in a known place.
     bus = os.path.join(runtime_dir(), "bus")
     known = "DBUS_SESSION_BUS_ADDRESS" in os.environ or sys.platform != "linux" or not os.path.exists(bus)
     return {} if known else {"DBUS_SESSION_BUS_ADDRESS": f"unix:path={bus}"}
@@ -99,37 +99,37 @@ def _refused(request: dict[str, Any], answer: dict[str, Any]) -> str:
 
 
 def in_words(backend: str) -> str:
-    """A keyring by the class that speaks to it, as a person would call it."""
+    """Return a readable name for the keyring of a backend class."""
     *_, module, name = ["", *backend.split(".")]
     return f"the keyring ({module if name in ('Keyring', 'DBusKeyring') else name})"
 
 
-# --- in the process
+# --- the child process
 
 
 def main() -> int:
-    """Answer the one request."""
-    answers, sys.stdout = sys.stdout, sys.stderr  # whatever a backend may print
+    """Answer one request."""
+    answers, sys.stdout = sys.stdout, sys.stderr  # backends may print
     request = json.loads(sys.stdin.buffer.read())
     seconds = float(request["seconds"])
     if sys.platform != "win32":
-        # Should whoever asked be gone by then, nobody else ends a process that waits.
+        # If the parent is gone by then, nothing else would stop a waiting process.
         signal.alarm(int(seconds + 2 * _STARTUP_SECONDS))
     found: list[dict[str, Any]] = []
-    _answer({"do": "load"})  # waits for nobody, hence does not count
+    _answer({"do": "load"})  # loading waits for no person, so its time does not count
     asking = threading.Thread(target=lambda: found.append(_answer(request)), daemon=True)
     asking.start()
     asking.join(seconds)
     json.dump(found[0] if found else {"error": "TimeoutError"}, answers)
     answers.flush()
-    os._exit(0)  # a thread that waits in the package's native code would be waited for
+    os._exit(0)  # a normal exit would wait for a thread that blocks in native code
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     try:
         return _perform(request)
     except Exception as exc:
-        # Backends raise what they like; none of it may carry the value.
+        # Backends raise any exception; none of them may carry the value.
         message = str(exc)
         if request.get("value"):
             message = message.replace(request["value"], "***")
@@ -143,7 +143,7 @@ def _perform(request: dict[str, Any]) -> dict[str, Any]:
     if request["do"] == "load":
         return {}
     if request["do"] == "look":
-        _named(request["backend"])  # which fails where the keyring's own service is out of reach
+        _named(request["backend"])  # fails if the keyring's own service is out of reach
         return {}
     service, name = request["service"], request["name"]
     if request["do"] == "put":
@@ -158,7 +158,7 @@ def _perform(request: dict[str, Any]) -> dict[str, Any]:
     try:
         backend.delete_password(service, name)
     except keyring.errors.PasswordDeleteError:
-        # Somebody has removed it by other means; unless it can still be read.
+        # The value was removed by other means, unless it can still be read.
         if backend.get_password(service, name) is not None:
             raise
     return {}
@@ -170,20 +170,20 @@ def _named(backend: str) -> Any:
     try:
         return keyring.core.load_keyring(backend)
     except ModuleNotFoundError:
-        keyring.core.load_config()  # which may say where else modules are to be looked for
+        keyring.core.load_config()  # may add directories to the search path of modules
         return keyring.core.load_keyring(backend)
 
 
 def _usable() -> Any:
-    """The keyring that the user has chosen, or the best of the recommended ones; None if there is none."""
+    """Return the keyring that the user has chosen, or the best of the recommended ones; None if there is none."""
     import keyring.core
     from keyring.backends import chainer, fail, null
 
-    # Those that are not recommended keep plain text, or ask for a password on a terminal.
+    # Backends that are not recommended store plain text, or ask for a password on a terminal.
     keyring.core.init_backend(limit=keyring.core.recommended)
     found: Any = keyring.core.get_keyring()
     if isinstance(found, chainer.ChainerBackend):
-        # One of them by name: which of them are there may differ between a terminal and a service.
+        # Choose one backend by name: the available ones may differ between a terminal and a service.
         found = next(iter(found.backends), None)
     return None if isinstance(found, fail.Keyring | null.Keyring) else found
 

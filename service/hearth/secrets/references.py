@@ -1,16 +1,16 @@
 """References in a server's entry, and the environment that the server's process gets.
 
     ${NAME}  ${NAME:-default}  ${env:NAME}   a variable of the daemon's environment
-    ${workspaceFolder}                       the folder of the client, where the process is not shared
+    ${workspaceFolder}                       the client's folder, if the process is not shared
     ${file:PATH}                             a file's content without its last line end
-    ${keyring:NAME}                          what `hearth secret set NAME` has stored
-    ${cred:NAME}                             a credential that systemd has given the daemon
+    ${keyring:NAME}                          the value stored by `hearth secret set NAME`
+    ${cred:NAME}                             a credential that systemd passed to the daemon
     $${                                      a literal ${
 
-Resolved when a server starts and given to its process only: what is resolved is never stored, shown or
-logged, hence messages name variables and files, not values, and a mask is made of them for what the server itself
-may say. A text in braces that looks like none of these, as in a shell script (`${x%.*}`), stays as it is. Reads the
-files that references name, and asks the keyring, which may block.
+References are resolved when a server starts, and passed to its process only. Resolved values are never stored, shown
+or logged: messages name variables and files, not values, and a mask hides the values in the server's own output. A text
+in braces that matches none of these, as in a shell script (`${x%.*}`), stays unchanged. This module reads the files
+that references name, and asks the keyring, which may block.
 """
 
 import os
@@ -30,35 +30,35 @@ from hearth.paths import home_dir
 if TYPE_CHECKING:
     from hearth.secrets.vault import Vault
 
-# Tokens and keys are short; whoever names a large file named the wrong one.
+# Tokens and keys are short; a large file is the wrong one.
 SECRET_FILE_LIMIT_BYTES = 64 * 1024
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 _KIND = re.compile(r"([a-z]+):(.*)", re.DOTALL)
-# A shell's own: ${x:-…} is ours too, but ${x:=…}, ${x:?…}, ${x:+…}, ${x: -1} and ${x:3} are scripts.
+# Operators of the shell: ${x:-…} is ours too, but ${x:=…}, ${x:?…}, ${x:+…}, ${x: -1} and ${x:3} are scripts.
 _SHELL_OPERATORS = frozenset("-=?+ 0123456789")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# A secret's name can be written in braces, and typed; one that begins otherwise would be a shell's.
+# A secret's name can be written in braces, and typed; any other first character would make it a shell expression.
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.@/-")
 _NAME_BEGINNINGS = _NAME_CHARACTERS - set("0123456789.@/-")
 NAME_LIMIT_CHARACTERS = 128
 CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"
-# What other clients resolve; here they would reach the server as they are written.
+# References of other clients; without an error they would reach the server unresolved.
 _NOT_HERE = {
     "input": "it asks a person in VS Code, which a daemon cannot",
     "command": "it runs a command in VS Code, which Hearth does not",
     "config": "it is a setting of VS Code, which Hearth does not read",
 }
 _KNOWN = {"env", "file", "keyring", "cred", *_NOT_HERE}
-# Other clients' names for the folder that is worked in.
+# Other clients' names for the workspace folder.
 WORKSPACE_VARIABLES = ("workspaceFolder", "workspaceRoot", "CLAUDE_PROJECT_DIR", "PWD")
 _ELSEWHERE = "use ${NAME} with a variable, ${file:PATH} or ${keyring:NAME}"
 
-# What a program needs to find itself, its user, its language, its temporary files. Everything else in the
-# daemon's environment, tokens above all, is for those servers whose entries name it.
+# Variables with which a program finds its path, user, language and temporary files. Everything else in the
+# daemon's environment, tokens above all, goes only to servers whose entries name it.
 _ALLOWED = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "TZ", "TMPDIR"})
 _ALLOWED_PREFIXES = ("LC_", "XDG_")
-# Behind a proxy, or with a company's own authority, nothing is reached or downloaded without these.
+# Behind a proxy, or with a company's own certificate authority, nothing can be reached or downloaded without these.
 _ALLOWED_FOR_THE_NETWORK = frozenset(
     {
         *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
@@ -85,22 +85,22 @@ _ALLOWED_ON_WINDOWS = frozenset(
 
 
 class _Unresolved(Exception):
-    """A reference that leads nowhere; the message is a sentence."""
+    """Error for a reference that cannot be resolved; the message is a sentence."""
 
 
 class Resolution(NamedTuple):
-    """An entry with every reference replaced, to be used once and forgotten, and what hides the secrets in it."""
+    """Entry with every reference replaced, for one use only, and the mask that hides its secrets."""
 
     spec: ServerSpec
     mask: Mask
 
 
 def resolve(spec: ServerSpec, environ: Mapping[str, str], folder: str | None = None) -> Resolution:
-    """The entry with every reference replaced. Blocks for as long as a keyring takes, if one is named: see `may_block`.
+    """Return the entry with every reference replaced. Blocks while a keyring is asked, if any: see `may_block`.
 
-    `folder` is that of the one client, or of the one workspace, which the process is for: a relative `cwd` is taken
-    from it. Without one the process is shared, and a relative `cwd` is taken from the user's home.
-    Raises ConfigError with one sentence for each reference that leads nowhere, naming the server and the key.
+    `folder` belongs to the one client, or the one workspace, that the process is for; a relative `cwd` starts there.
+    Without a folder the process is shared, and a relative `cwd` starts at the user's home.
+    Raises ConfigError with one sentence for each reference that cannot be resolved, naming the server and the key.
     """
     sources = _Sources(_with_folder(environ, folder))
     resolved = _resolved(spec, sources, folder)
@@ -108,7 +108,7 @@ def resolve(spec: ServerSpec, environ: Mapping[str, str], folder: str | None = N
 
 
 def glance(spec: ServerSpec, environ: Mapping[str, str], folder: str | None = None) -> ServerSpec:
-    """The same for looking only: the keyring is not asked for what it has, and its references stay as written.
+    """Resolve an entry for display: the keyring is not asked, and its references stay as written.
 
     Raises ConfigError as `resolve` does.
     """
@@ -116,12 +116,12 @@ def glance(spec: ServerSpec, environ: Mapping[str, str], folder: str | None = No
 
 
 def may_block(spec: ServerSpec) -> bool:
-    """Whether resolving may have to wait for a person who unlocks the keyring."""
+    """Tell whether resolving may have to wait for a person to unlock the keyring."""
     return any("${keyring:" in text for text in _texts(spec))
 
 
 def secret_names(spec: ServerSpec) -> set[str]:
-    """The names of stored secrets that the entry refers to."""
+    """Return the names of the stored secrets that the entry refers to."""
     found = (_KIND.fullmatch(match[1] or "") for text in _texts(spec) for match in _REFERENCE.finditer(text))
     return {kind[2] for kind in found if kind and kind[1] == "keyring"}
 
@@ -161,7 +161,7 @@ def _resolved(spec: ServerSpec, sources: "_Sources", folder: str | None) -> Serv
 
 
 def _secrets(resolved: ServerSpec, sources: "_Sources") -> Iterator[str]:
-    """What must not be shown of the entry: what was kept elsewhere for its sake, and what may be a secret by itself."""
+    """Yield the entry's values that must not be shown: values stored elsewhere, and values that look like secrets."""
     from hearth import secret_patterns
 
     yield from sources.kept
@@ -176,7 +176,7 @@ def _secrets(resolved: ServerSpec, sources: "_Sources") -> Iterator[str]:
 
 
 def _unusable(spec: ServerSpec) -> Iterator[str]:
-    """What a reference has made of a value that was right as written."""
+    """Yield a sentence for each value that was valid as written and is not after its references are resolved."""
     for key in ("command", "cwd", "url"):
         if getattr(spec, key) == "":
             yield f"{key} is empty once its references are resolved"
@@ -188,7 +188,7 @@ def _unusable(spec: ServerSpec) -> Iterator[str]:
 
 
 def unresolved(specs: Iterable[ServerSpec], environ: Mapping[str, str]) -> list[str]:
-    """A sentence for each reference that would lead nowhere in this environment, whatever the client's folder."""
+    """Return a sentence for each reference that this environment cannot resolve, whatever the client's folder."""
     problems: list[str] = []
     for spec in specs:
         try:
@@ -199,10 +199,10 @@ def unresolved(specs: Iterable[ServerSpec], environ: Mapping[str, str]) -> list[
 
 
 def traces(spec: ServerSpec, environ: Mapping[str, str]) -> list[tuple[str, str | None]]:
-    """Each reference of an entry as written, and what it stands for now; None for one that leads nowhere.
+    """Return each reference of an entry as written with its current value; None if it cannot be resolved.
 
-    For telling whether anything that the entry depends on has changed: hash it, and keep nothing of it. A stored secret
-    is known by when it was stored: the keyring is not asked, and nothing blocks.
+    Callers detect changes in anything that the entry depends on: hash the result, and keep nothing of it. The time of
+    storing represents a stored secret: the keyring is not asked, and nothing blocks.
     """
     sources = _Traces(environ)
     written = [match.group() for text in _texts(spec) for match in _REFERENCE.finditer(text)]
@@ -223,7 +223,7 @@ def _filled_oauth(spec: OAuthSpec, filled: Callable[[str, str], str]) -> OAuthSp
 
 
 def _from_home(path: str) -> str:
-    # As a shell would; there is none between the config and the program.
+    # A shell would do this; none runs between the config and the program.
     return home_dir() + path[1:] if path == "~" or path.startswith(("~/", "~" + os.sep)) else path
 
 
@@ -233,7 +233,7 @@ def _url_from_home(url: str) -> str:
 
 
 def fill(text: str, environ: Mapping[str, str], whose: str = "the daemon's") -> str:
-    """The text with its references replaced; `whose` environment it is, for people. Raises ConfigError."""
+    """Return the text with its references replaced; messages name `whose` environment it is. Raises ConfigError."""
     try:
         return _Sources(environ, whose).fill(text)
     except _Unresolved as exc:
@@ -241,18 +241,18 @@ def fill(text: str, environ: Mapping[str, str], whose: str = "the daemon's") -> 
 
 
 class _Sources:
-    """Where references lead to. Each secret is looked up once, and what was found is remembered for the mask."""
+    """Sources of the values of references. Each secret is looked up once and remembered for the mask."""
 
     def __init__(self, environ: Mapping[str, str], whose: str = "the daemon's") -> None:
         self._environ = environ
         self._whose = whose
-        # What was put away to be secret, and what may be one, by its name.
+        # Values stored as secrets, and variables that may be secrets by their names.
         self.kept: list[str] = []
         self.variables: list[tuple[str, str]] = []
         self._found: dict[str, str] = {}
 
     def fill(self, text: str) -> str:
-        """The text with its references replaced. Raises _Unresolved."""
+        """Return the text with its references replaced. Raises _Unresolved."""
         return _REFERENCE.sub(self._value, text) if "${" in text else text
 
     def _value(self, match: re.Match[str]) -> str:
@@ -331,21 +331,21 @@ class _Sources:
 
 
 class _Glance(_Sources):
-    """Looks whether a secret is stored, and no further: nobody is asked to unlock anything."""
+    """Sources that only check whether a secret is stored: the keyring is never unlocked."""
 
     def _stored(self, vault: "Vault", name: str) -> str | None:
         return f"${{keyring:{name}}}" if name in vault.entries() else None
 
     def _credential(self, name: str) -> str:
-        # Only the daemon's own unit can tell.
+        # Only a process of the daemon's own unit has the credentials.
         return super()._credential(name) if CREDENTIALS_VARIABLE in self._environ else f"${{cred:{name}}}"
 
 
 class _Traces(_Sources):
-    """What changes whenever a value does."""
+    """Sources whose values change whenever the real ones do."""
 
     def trace(self, reference: str) -> str | None:
-        """What a reference stands for now, or a sign of it; None if it leads nowhere."""
+        """Return the current value of a reference, or a stand-in for it; None if it cannot be resolved."""
         try:
             return self.fill(reference)
         except _Unresolved:
@@ -357,7 +357,7 @@ class _Traces(_Sources):
 
 
 def fault_of_secret_name(name: str) -> str | None:
-    """What keeps a text from being the name of a secret, as a sentence; None if nothing does."""
+    """Return a sentence that says why a text is not the name of a secret; None if it is one."""
     if name[:1] in _NAME_BEGINNINGS and _NAME_CHARACTERS.issuperset(name) and len(name) <= NAME_LIMIT_CHARACTERS:
         return None
     return f"{name!r} is not the name of a secret: use letters, digits, '_', '.', '@', '/' and '-', a letter first"
@@ -380,7 +380,7 @@ def _file(path: str) -> str:
 
 
 def child_environment(spec: ServerSpec, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the server's process: an allow-list of the daemon's, and what the entry names."""
+    """Return the environment of the server's process: an allow-list of the daemon's, and the entry's own variables."""
     environment = {name: value for name, value in environ.items() if _is_passed_on(name, value)}
     environment.setdefault("PATH", os.defpath)
     environment.setdefault("HOME", home_dir())
@@ -390,7 +390,7 @@ def child_environment(spec: ServerSpec, environ: Mapping[str, str]) -> dict[str,
 
 def _is_passed_on(name: str, value: str) -> bool:
     if value.startswith("()"):
-        return False  # a function that bash exported; it would be run by a shell that is not patched
+        return False  # a function that bash exported; an unpatched shell would run it
     if system.is_windows() and name.upper() in _ALLOWED_ON_WINDOWS:
         return True
     return name in _ALLOWED or name in _ALLOWED_FOR_THE_NETWORK or name.startswith(_ALLOWED_PREFIXES)

@@ -1,8 +1,9 @@
-"""Values that are kept for this user and nobody else: secrets by name, what a login has given.
+"""Vault for values that only this user may read: named secrets, and the tokens of logins.
 
-They lie in the desktop's keyring, or where there is none in a file with mode 0600. An index beside it knows the names,
-since when, and where each value lies, so that a daemon which was started otherwise than the command line looks in the
-same place; no value is in it. Every call blocks, for as long as a keyring may take: in a daemon, call from a thread.
+The values are in the desktop's keyring, or without one in a file with mode 0600. An index beside it has the name, time
+and location of each value, so that the daemon looks in the same place as the command line even if their environments
+differ; the index contains no values. Every call blocks for as long as a keyring may take: in a daemon, call from a
+thread.
 """
 
 import contextlib
@@ -21,23 +22,23 @@ from hearth.secrets import keyring_process
 
 Kind = Literal["secrets", "oauth"]
 
-# Tokens and private keys are short; whoever stores more has stored the wrong thing.
+# Tokens and private keys are short; a longer value is a mistake.
 VALUE_LIMIT_BYTES = 64 * 1024
-# Thousands of names; a longer index is not ours.
+# Room for thousands of names; a longer index is not ours.
 INDEX_LIMIT_BYTES = 1024 * 1024
 FILE_LIMIT_BYTES = 16 * 1024 * 1024
-# Whoever writes may be waiting for a person to unlock the keyring.
+# The process that writes may be waiting for a person to unlock the keyring.
 LOCK_SECONDS = keyring_process.KEYRING_SECONDS + 15
 _VERSION = 1
 _SERVICES: dict[Kind, str] = {"secrets": "hearth", "oauth": "hearth-oauth"}
 _FILE = "file"
-# Windows' Credential Manager takes no more (CRED_MAX_CREDENTIAL_BLOB_SIZE), in UTF-16; what is longer goes to the file.
+# Limit of Windows' Credential Manager (CRED_MAX_CREDENTIAL_BLOB_SIZE), in UTF-16; longer values go to the file.
 _WINDOWS_LIMIT_BYTES = 2560
 _OTHERWISE = "; or set PYTHON_KEYRING_BACKEND=keyring.backends.null.Keyring, which keeps values in a file instead"
 
 
 class VaultEntry(NamedTuple):
-    """What the index knows of a value: `backend` is the class of its keyring, or "file"; `where` says it in words."""
+    """Index entry of a value: `backend` is the class of its keyring, or "file"; `where` names it for people."""
 
     changed_at: float
     where: str
@@ -45,7 +46,7 @@ class VaultEntry(NamedTuple):
 
 
 class Vault:
-    """The values of one kind. Any process of this user may use it at any time; writes take turns."""
+    """Store for the values of one kind. Any process of this user may use it at any time; a lock serializes writes."""
 
     def __init__(self, kind: Kind) -> None:
         folder = os.path.join(state_dir(), "vault")
@@ -55,14 +56,14 @@ class Vault:
         self._lock = os.path.join(folder, f"{kind}.lock")
 
     def entries(self) -> dict[str, VaultEntry]:
-        """What is there, by name, without asking the keyring. Raises VaultError if the index is damaged."""
+        """Return the index entries by name, without asking the keyring. Raises VaultError if the index is damaged."""
         return {
             name: VaultEntry(entry["changedAt"], self._in_words(entry["backend"]), entry["backend"])
             for name, entry in _read(self._index, INDEX_LIMIT_BYTES, _is_entry).items()
         }
 
     def get(self, name: str) -> str | None:
-        """The value; None if there is none. Raises VaultError when it cannot be had."""
+        """Return the value; None if there is none. Raises VaultError if it cannot be read."""
         for _ in range(2):
             entry = self.entries().get(name)
             if entry is None:
@@ -70,7 +71,7 @@ class Vault:
             value = self._look_up(entry.backend, name)
             if value is not None:
                 return value
-            # Between the two looks it may have been moved elsewhere.
+            # The value may have moved elsewhere between the two reads.
         return None
 
     def _look_up(self, backend: str, name: str) -> str | None:
@@ -80,13 +81,13 @@ class Vault:
         return value if isinstance(value, str) else None
 
     def reach(self, name: str, seconds: float) -> None:
-        """Raise VaultError if the keyring of a value is out of reach. It is not asked for the value, nor unlocked."""
+        """Raise VaultError if a value's keyring is out of reach. The value is not read, and nothing is unlocked."""
         entry = self.entries().get(name)
         if entry and entry.backend != _FILE:
             keyring_process.ask({"do": "look", "backend": entry.backend}, seconds)
 
     def put(self, name: str, value: str) -> str:
-        """Keep a value, in place of a former one; where it lies now, in words. Raises VaultError."""
+        """Store a value, replacing a former one; return its location in words. Raises VaultError."""
         if not name or not value:
             raise VaultError("neither a name nor a value that is kept may be empty")
         if len(value.encode("utf-8", "surrogatepass")) > VALUE_LIMIT_BYTES:
@@ -98,7 +99,7 @@ class Vault:
                 self._write_values({**self._read_values(), name: value})
             self._note({name: {"changedAt": time.time(), "backend": backend}})
             if former and former.backend != backend:
-                # What is left of it there is found by nobody any more.
+                # The index no longer refers to the former copy.
                 with contextlib.suppress(VaultError):
                     self._take_from(former.backend, name)
         return self._in_words(backend)
@@ -113,7 +114,7 @@ class Vault:
         return str(answer.get("backend") or _FILE)
 
     def remove(self, name: str) -> bool:
-        """Forget a value; False if there is none. Raises VaultError when its keyring does not let go of it."""
+        """Remove a value; return False if there is none. Raises VaultError if its keyring does not remove it."""
         with self._writing():
             entry = self.entries().get(name)
             if entry is None:
@@ -188,7 +189,7 @@ def _read(path: str, limit: int, is_right: Any) -> dict[str, Any]:
 
 
 def _damaged(path: str) -> VaultError:
-    # Never begun anew by itself: what it knew would be lost.
+    # A damaged file is never replaced automatically: its entries would be lost.
     return VaultError(f"{path} is damaged, or not a file of yours; move it away, then store what was in it again")
 
 
