@@ -1,7 +1,7 @@
-"""One server's login in a running daemon: the token for each request, refreshed ahead of its end, by one for all.
+"""One server's login in a running daemon: the token for each request, refreshed once for all before it expires.
 
-Any number of connections and callers share an account, and any number of daemons the tokens. Whoever is to use a
-refresh token holds its lock and looks into the vault first: used twice, one that rotates would end the login.
+Any number of connections and callers share an account, and any number of daemons share the tokens. A process that uses
+a refresh token takes its lock and reads the vault first: a rotating refresh token that is used twice ends the login.
 """
 
 import asyncio
@@ -22,48 +22,48 @@ from hearth.upstreams.threads import SingleFlight
 
 log = logging.getLogger(__name__)
 
-# Whoever holds it asks an authorization server, and may have to wait for the keyring.
+# The holder of the lock asks an authorization server, and may have to wait for the keyring.
 LOCK_SECONDS = 2 * tokens.ANSWER_SECONDS
 LOCK_POLL_SECONDS = 0.02
-# A server that wants no login of a kind known here is asked about it again after so long.
+# Seconds before a server whose kind of login is unknown here is asked about it again.
 UNKNOWN_SECONDS = 60.0
-# Between two attempts at an authorization server that cannot be reached while the token is still good, or that refuses
-# for a reason that a login does not end by.
+# Between two attempts at an authorization server that cannot be reached while the token is still valid, or that
+# refuses for a reason that does not end the login.
 PAUSE_SECONDS = 10.0
 
 _OVER = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
 
 
 class Account:
-    """The login of one server, by its address."""
+    """Login of one server, identified by its address."""
 
     def __init__(self, spec: ServerSpec, store: Store) -> None:
-        # Replaced when the config is: its client's secret may have changed.
+        # Replaced with the config: the client's secret may have changed.
         self.spec = spec
         self._store = store
         self._seen: object = ()
         self._link: Link | None = None
         self._grant: Grant | None = None
-        # Held, so that no log line and no error of this daemon has its tokens in it.
+        # A reference keeps the mask in force: no log line and no error of this daemon may contain the tokens.
         self._mask: Mask | None = None
-        # Access tokens that the vault may still have while their successors could not be kept: the refresh tokens
+        # Access tokens that the vault may still have because their successors could not be stored: the refresh tokens
         # beside them are used up.
         self._spent: set[str] = set()
-        # What a refresh has given after a 401, until it has been accepted once: refused, another refresh is in vain.
+        # Token of a refresh after a 401, until it has been accepted once: if refused, another refresh is useless.
         self._on_trial: str | None = None
-        # Until then a token that is still good is used as it is: the authorization server gave no other.
+        # Until then a token that is still valid is used as it is: the authorization server gave no other.
         self._not_before = 0.0
-        # The access token that was to be refreshed when it last refused, and what it said: not asked until then.
+        # Access token whose refresh was refused last, and the reason: the server is not asked again before then.
         self._denied: tuple[str, str] | None = None
         self._refresh: SingleFlight[Grant] = SingleFlight()
         self._asking: SingleFlight[bool] = SingleFlight()
         self._asked_at = -UNKNOWN_SECONDS
         self._wants_login = False
 
-    # --- for whoever sends a request
+    # --- requests
 
     async def authorization(self) -> str | None:
-        """The value of the Authorization header; None without a login. Raises LoginRequired, UpstreamError."""
+        """Return the value of the Authorization header; None without a login. Raises LoginRequired, UpstreamError."""
         grant = await self._current()
         if grant is None:
             return None
@@ -74,22 +74,22 @@ class Account:
 
     @property
     def due_at(self) -> float | None:
-        """When what `authorization` gave is to be asked for again, by the clock of the wall."""
+        """Wall-clock time at which to call `authorization` again."""
         return self._grant.due_at if self._grant else None
 
     def accepted(self, bearer: str | None) -> None:
-        """The server took a request with that."""
+        """Note that the server accepted a request with this token."""
         if self._on_trial is not None and self._on_trial == bearer:
             self._on_trial = None
 
     async def refused(self, status: int, header: str | None, bearer: str | None) -> bool:
-        """The server refused a request. Returns whether to ask once more. Raises LoginRequired, UpstreamError."""
+        """Handle a refused request; return whether to retry it once. Raises LoginRequired, UpstreamError."""
         wanted = parse_challenge(header)
         if status == 403:
             return await self._widen(wanted) if wanted.error == "insufficient_scope" else False
         grant = await self._current()
         if grant is not None and grant.bearer != bearer:
-            # Somebody has refreshed it, or has logged in, meanwhile.
+            # Another task or process refreshed the token, or a user logged in, meanwhile.
             return True
         if grant is None:
             if await self._is_login_wanted(wanted):
@@ -103,7 +103,7 @@ class Account:
         self._on_trial = refreshed.bearer
         return True
 
-    # --- what is kept
+    # --- stored tokens
 
     async def _current(self) -> Grant | None:
         signature = self._store.signature()
@@ -138,7 +138,7 @@ class Account:
     # --- refreshing
 
     async def _refreshed(self, stale: Grant) -> Grant:
-        """Other tokens than those. Raises LoginRequired, UpstreamError."""
+        """Return tokens other than the stale ones. Raises LoginRequired, UpstreamError."""
         if self._grant is not None and self._grant.access_token != stale.access_token:
             return self._grant
         return await self._refresh.join(lambda: self._refresh_once(stale))
@@ -154,7 +154,7 @@ class Account:
                 self._grant = None
                 raise self._required("has been logged out of")
             if former is self._grant and former is not stale:
-                # Somebody has logged in, perhaps elsewhere: nothing of it is for the address of before.
+                # A user has logged in, perhaps at another issuer: the new tokens are not for the former endpoint.
                 return former
             if former.access_token != stale.access_token and not former.is_due(time.time()):
                 # Another daemon was first.
@@ -172,7 +172,7 @@ class Account:
             lock.release()
 
     async def _former(self, link: Link, stale: Grant) -> Grant | None:
-        """What is to be refreshed, as everybody knows it by now, or as only this daemon does."""
+        """Return the tokens to refresh: those in the vault, or those that only this daemon has."""
         if not self._spent:
             return await threads.run(self._store.grant, link)
         current = await self._current()
@@ -194,8 +194,11 @@ class Account:
             raise UpstreamError(f"server {self.spec.name!r}: its login cannot be refreshed: {exc}") from exc
 
     async def _use(self, link: Link, former: Grant) -> Grant:
-        """Use the refresh token. An answer that is lost on its way leaves it open whether it is spent; it is then tried
-        again later: where it was, the login is over in either case."""
+        """Use the refresh token.
+
+        If the response is lost, it is unknown whether the token is used up. A later attempt tries it again: if it was
+        used up, the login is over in either case.
+        """
         if not former.refresh_token:
             await self._end(link)
             raise self._required("needs a login again: the last one has ended")
@@ -221,7 +224,7 @@ class Account:
             await web.aclose()
 
     def _go_on(self, former: Grant, why: str) -> Grant:
-        """Use a token that could not be refreshed for as long as it is good."""
+        """Return a token that could not be refreshed while it is still valid. Raises UpstreamError."""
         if former.left(time.time()) > 0:
             return former
         raise UpstreamError(f"server {self.spec.name!r}: its login cannot be refreshed now: {why}")
@@ -232,7 +235,7 @@ class Account:
             self._spent.clear()
             self._seen = self._store.signature()
         except HearthError as exc:
-            # This daemon goes on with what it has, as long as it lives, or until somebody logs in or out.
+            # This daemon keeps using its tokens until it stops, or until a user logs in or out.
             self._spent.add(former.access_token)
             log.error("a refreshed login cannot be kept: %s", exc, extra={"upstream": self.spec.name})
 
@@ -245,10 +248,10 @@ class Account:
             log.error("a login that has ended cannot be removed: %s", exc, extra={"upstream": self.spec.name})
         self._seen = self._store.signature()
 
-    # --- what the server wants
+    # --- challenges
 
     async def _is_login_wanted(self, wanted: Challenge) -> bool:
-        """Whether a login would help: a server that takes keys of another kind says 401, too."""
+        """Tell whether a login would help: a server that takes keys of another kind answers 401, too."""
         if not wanted.is_for_tokens:
             return False
         if self._link is not None:
@@ -276,14 +279,17 @@ class Account:
         return True
 
     async def _widen(self, wanted: Challenge) -> bool:
-        """The login does not allow that. More can be asked for by a new one, which a person has to agree to."""
+        """Handle a request for scopes that the login lacks: a new login can ask for more, if the user agrees.
+
+        Raises LoginRequired if a new login may help; returns False if not.
+        """
         await self._current()
         link = self._link
         if link is None:
             return False
         missing = set(wanted.scopes) - set(link.requested)
         if not missing:
-            # It was asked for, and was not given, or does not help: asking again and again would not either.
+            # The scopes were requested before, and were not granted or do not help: asking again would not either.
             return False
         if missing - set(link.wanted):
             everything = tuple(dict.fromkeys((*link.wanted, *wanted.scopes)))
@@ -295,7 +301,7 @@ class Account:
 
 
 def required(name: str, why: str) -> LoginRequired:
-    """The error that says what to type."""
+    """Return the error that tells the user which command to run."""
     return LoginRequired(f"server {name!r} {why}: type `hearth auth login {shlex.quote(name)}`", name)
 
 
@@ -303,7 +309,7 @@ _ACCOUNTS: dict[str, Account] = {}
 
 
 def account_of(spec: ServerSpec) -> Account:
-    """The one account of a server with its references resolved, whoever asks."""
+    """Return the account of a server with its references resolved; all callers share it."""
     key = fingerprint(spec)
     found = _ACCOUNTS.get(key)
     if found is None:

@@ -1,4 +1,4 @@
-"""Reading where a server's tokens come from: its own description, then that of its authorization server."""
+"""Discovery of the source of a server's tokens: the server's metadata, then that of its authorization server."""
 
 import asyncio
 from typing import NamedTuple
@@ -13,20 +13,20 @@ from hearth.upstreams.oauth import metadata, tokens
 from hearth.upstreams.oauth.address_policy import AddressPolicy
 from hearth.upstreams.oauth.metadata import Authority, Challenge, Resource, parse_challenge
 
-# Says nothing and does nothing, where no login is wanted.
+# A request without effect on a server that needs no login.
 _PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 _SENDING = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 
 class Found(NamedTuple):
-    """Whose tokens, and who gives them."""
+    """Result of discovery: the resource that tokens are for, and the authorization server that issues them."""
 
     resource: Resource
     authority: Authority
 
 
 def check_address(spec: ServerSpec) -> str:
-    """The server's url, where tokens may be sent to it. Raises LoginFailed."""
+    """Return the server's url if tokens may be sent to it. Raises LoginFailed."""
     url = spec.url or ""
     if has_own_header(spec):
         raise LoginFailed(
@@ -40,7 +40,7 @@ def check_address(spec: ServerSpec) -> str:
 
 
 async def challenge(web: httpx.AsyncClient, spec: ServerSpec) -> Challenge | None:
-    """What the server says to somebody without a token; None where it does not mind. Raises Unsettled."""
+    """Return the server's challenge to a request without a token; None if it needs no token. Raises Unsettled."""
     url = check_address(spec)
     sending = {**_SENDING, **spec.headers}
     try:
@@ -55,9 +55,10 @@ async def challenge(web: httpx.AsyncClient, spec: ServerSpec) -> Challenge | Non
 
 
 async def find(web: httpx.AsyncClient, spec: ServerSpec, wanted: Challenge | None, former: str | None = None) -> Found:
-    """Where its tokens come from; of several authorization servers the configured one, or the former, or the first.
+    """Find the source of the server's tokens.
 
-    Raises LoginFailed, and Unsettled where it may be found another time.
+    Of several authorization servers, choose the configured one, or the former, or the first. Raises LoginFailed, and
+    Unsettled if a later attempt may succeed.
     """
     url = check_address(spec)
     near = metadata.is_loopback(url)
@@ -67,13 +68,13 @@ async def find(web: httpx.AsyncClient, spec: ServerSpec, wanted: Challenge | Non
     else:
         issuer = _chosen(resource, spec.oauth.issuer, former)
         found = Found(resource, await find_authority(web, issuer, near))
-    # The browser opens that one; the client itself checks the others.
+    # The browser opens this endpoint; the HTTP client checks the others itself.
     await AddressPolicy.of(spec).check(found.authority.authorization_endpoint)
     return found
 
 
 async def find_resource(web: httpx.AsyncClient, spec: ServerSpec, wanted: Challenge | None) -> Resource | None:
-    """What the server says of itself; None where it says nothing, and the config does not either."""
+    """Return the server's resource metadata; None if neither the server nor the config has any."""
     url = check_address(spec)
     near = metadata.is_loopback(url)
     named = wanted.resource_metadata if wanted else None
@@ -99,13 +100,13 @@ def _chosen(resource: Resource, configured: str | None, former: str | None) -> s
 
 
 async def find_authority(web: httpx.AsyncClient, issuer: str, near: bool) -> Authority:
-    """What an authorization server says of itself. Raises LoginFailed, Unsettled."""
+    """Return the metadata of an authorization server. Raises LoginFailed, Unsettled."""
     problem = None
     for place in metadata.authority_places(issuer):
         try:
             document = await tokens.get_document(web, place)
         except tokens.Unsettled as exc:
-            # Some answer so where there is nothing.
+            # Some servers answer with an error instead of 404.
             problem = exc
             continue
         if document is not None:
@@ -114,7 +115,7 @@ async def find_authority(web: httpx.AsyncClient, issuer: str, near: bool) -> Aut
 
 
 async def _find_old(web: httpx.AsyncClient, url: str, near: bool) -> Found:
-    """Servers of 2025-03-26 are their own authorization servers, and say so at their root only."""
+    """Find the source of a 2025-03-26 server's tokens: it is its own authorization server, described at its root."""
     origin = metadata.origin(url)
     document = await tokens.get_document(web, metadata.authority_places(origin)[0])
     if document is None:

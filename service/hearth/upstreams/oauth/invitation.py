@@ -1,4 +1,4 @@
-"""A login that clients are asked to show: an address on this machine that leads to it, one for all who need it."""
+"""Invitation to log in, for clients to show: an address on this machine that leads to the login, shared by all."""
 
 import asyncio
 import logging
@@ -14,13 +14,13 @@ from hearth.upstreams.threads import SingleFlight
 
 log = logging.getLogger(__name__)
 
-# To find a password, a phone and a second factor; nothing listens any longer afterwards.
+# Time to find a password, a phone and a second factor; the listener is closed afterwards.
 INVITATION_SECONDS = 600.0
 _NONCE_BYTES = 16
 
 
 class Invitation:
-    """To log in to one server, at `url`. `over` is called with whether somebody has."""
+    """Invitation to log in to one server at `url`."""
 
     def __init__(self, server: str, login: Login, url: str) -> None:
         self.id = secrets.token_hex(_NONCE_BYTES)
@@ -31,16 +31,16 @@ class Invitation:
 
     @property
     def is_open(self) -> bool:
-        """Whether it still leads anywhere."""
+        """True while the address still leads to the login."""
         return not self._over.done()
 
     async def wait(self, seconds: float) -> bool | None:
-        """Whether somebody has logged in by it; None if that is open after so long."""
+        """Return whether a user logged in by the invitation; None if that is undecided after `seconds`."""
         done, _ = await asyncio.wait([self._over], timeout=seconds)
         return self._over.result() if done else None
 
     def when_over(self, act: Callable[[bool], None]) -> None:
-        """Act when somebody has logged in, or nobody will."""
+        """Call `act` at the end of the invitation, with whether a user has logged in."""
         self._over.add_done_callback(lambda late: None if late.cancelled() else act(late.result()))
 
     async def _wait(self) -> bool:
@@ -62,7 +62,7 @@ _FLIGHTS: dict[str, SingleFlight[Invitation]] = {}
 
 
 async def invite(spec: ServerSpec) -> Invitation:
-    """The invitation to log in to a server with its references resolved. Raises LoginFailed, VaultError."""
+    """Return the invitation to log in to a server with its references resolved. Raises LoginFailed, VaultError."""
     key = fingerprint(spec)
     found = _OPEN.get(key)
     if found and found.is_open:

@@ -1,7 +1,7 @@
-"""A whole login to one server: who this client is, the browser's way there and back, and the tokens kept.
+"""Complete login to one server: client identity, the browser's way there and back, and storing of the tokens.
 
-Who the client is, in the order of the specification: the one that the config names, the document that the config names
-where the authorization server reads such, the registration that there is, or a new one.
+The client identity is chosen in the order of the specification: the client in the config, the metadata document in the
+config if the authorization server reads documents, the existing registration, or a new one.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from hearth.upstreams.oauth.store import Grant, Link, OAuthClient, Store, grant_
 
 
 class Login:
-    """One login that a browser has been sent to. Close it in any case."""
+    """Login in progress in a browser. Always close it."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Login:
         self._is_taken = False
 
     def prepare(self, scopes: tuple[str, ...], begin: str | None = None) -> str:
-        """The address for the browser, or the one on this machine that leads there, where `begin` is its path."""
+        """Return the address for the browser; with `begin`, an address on this machine with that path leads there."""
         self._attempt = AuthorizationRequest(
             self._found.authority, self._client.client_id, self._found.resource.resource, scopes, self._redirect.uri
         )
@@ -55,25 +55,25 @@ class Login:
 
     @property
     def issuer(self) -> str:
-        """Who is asked."""
+        """Issuer of the tokens."""
         return self._found.authority.issuer
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """What is asked for."""
+        """Requested scopes."""
         return self._attempt.scopes
 
     async def wait(self) -> str:
-        """Return when tokens are kept: where, in words. Raises LoginFailed; unbounded."""
+        """Wait until the tokens are stored; return their location in words. Raises LoginFailed; unbounded."""
         return await asyncio.shield(self._done)
 
     async def take(self, query: str) -> str:
-        """Redeem what the browser came back with; returns where the tokens are. Raises LoginFailed, WrongState."""
+        """Redeem the browser's response; return the location of the tokens. Raises LoginFailed, WrongState."""
         try:
             code = self._attempt.code(query)
             if self._is_taken:
                 raise WrongState("the answer has come before")
-            # A code is good for one use, and a browser that is asked to load the page again would bring it twice.
+            # A code is valid for one use, and reloading the page in the browser sends it again.
             self._is_taken = True
             where = await self._redeem(code)
         except WrongState:
@@ -118,7 +118,7 @@ class Login:
         if self._client.origin == "registered":
             grant = grant.replace(client_secret=self._client.client_secret, method=self._client.method)
         lock = self._store.lock(grant_name(link))
-        # Somebody may be refreshing what is replaced here, and would put theirs in its place.
+        # Another process may be refreshing the former tokens, and would overwrite the new ones.
         lock.acquire()
         try:
             self._store.put_link(self._spec, link)
@@ -127,16 +127,17 @@ class Login:
             lock.release()
 
     async def close(self) -> None:
-        """End it, whatever has become of it."""
+        """Close the login, whatever its outcome."""
         self._done.cancel()
         await self._redirect.close()
         await self._web.aclose()
 
 
 async def begin(spec: ServerSpec, wanted: Challenge | None = None, path: str | None = None) -> tuple[Login, str]:
-    """A login to the server, references resolved, and the address for the browser. Raises LoginFailed, VaultError.
+    """Begin a login; return it and the address for the browser. Raises LoginFailed, VaultError.
 
-    `wanted` is what the server said; it is asked where that is not known. `path`: see `Login.prepare`.
+    `spec` has its references resolved. `wanted` is the server's challenge; without one the server is asked for it.
+    `path`: see `Login.prepare`.
     """
     web = await threads.run(tokens.open_client, spec)
     redirect: Redirect | None = None
@@ -164,7 +165,7 @@ async def begin(spec: ServerSpec, wanted: Challenge | None = None, path: str | N
 
 
 def _check_binding(spec: ServerSpec, link: Link | None, authority: Authority) -> None:
-    """A client's id and secret are for the authorization server that gave them, and shown to no other."""
+    """Raise LoginFailed if a client's id and secret would be sent to another authorization server than their own."""
     if link and link.issuer != authority.issuer and link.origin == "configured" and not spec.oauth.issuer:
         raise LoginFailed(
             f"it wants logins at {authority.issuer} now, and `oauth.client_id` of its entry was used at {link.issuer};"
@@ -173,14 +174,18 @@ def _check_binding(spec: ServerSpec, link: Link | None, authority: Authority) ->
 
 
 def _scopes(spec: ServerSpec, link: Link | None, wanted: Challenge | None, found: discovery.Found) -> tuple[str, ...]:
-    """The config's; or what the server demands, or else what it has; and what was asked for, or demanded, before."""
+    """Return the scopes to request.
+
+    The config's scopes, or else those that the server demands, or else those that it has; and those that were requested
+    or demanded before.
+    """
     demanded = spec.oauth.scopes or (wanted.scopes if wanted else ()) or found.resource.scopes or ()
     before = (*link.requested, *link.wanted) if link and link.issuer == found.authority.issuer else ()
     return tuple(dict.fromkeys((*demanded, *before)))
 
 
-def configured_client(spec: ServerSpec, methods: tuple[str, ...] | None) -> OAuthClient | None:
-    """The client that the config names. `methods`: how it may authenticate."""
+def configured_client(spec: ServerSpec, methods: tuple[str, ...] | None) -> Client | None:
+    """Return the client in the config, if any. `methods`: how it may authenticate."""
     oauth = spec.oauth
     if not oauth.client_id:
         return None
@@ -188,8 +193,8 @@ def configured_client(spec: ServerSpec, methods: tuple[str, ...] | None) -> OAut
     return OAuthClient(client_id=oauth.client_id, client_secret=oauth.client_secret, method=method, origin="configured")
 
 
-def client_of(spec: ServerSpec, link: Link, grant: Grant) -> OAuthClient:
-    """Who was logged in by: the config's client as it is now, or the one that was registered then."""
+def client_of(spec: ServerSpec, link: Link, grant: Grant) -> Client:
+    """Return the client of a login: the config's client as it is now, or the one that was registered then."""
     configured = configured_client(spec, link.methods)
     if configured and configured.client_id == link.client_id:
         return configured
@@ -207,8 +212,8 @@ def _kept_client(spec: ServerSpec, store: Store, authority: Authority) -> OAuthC
     return store.client(authority.issuer)
 
 
-def _still_fits(client: OAuthClient, redirect_uri: str, scopes: tuple[str, ...], authority: Authority) -> bool:
-    """Whether a registration still is for where the browser is to come back to, and for what is to be asked for."""
+def _still_fits(client: Client, redirect_uri: str, scopes: tuple[str, ...], authority: Authority) -> bool:
+    """Tell whether a registration still covers the redirect address and the scopes to request."""
     if client.origin != "registered":
         return True
     return client.redirect_uri == redirect_uri and set(with_offline_access(scopes, authority)) <= set(client.scopes)
@@ -230,7 +235,7 @@ async def _register(
         raise LoginFailed(
             f"{authority.issuer} registers no clients by itself. {refusal.advice} The redirect address is {DEFAULT_URI}"
         )
-    # Not only for now: whatever is demanded later is to be had without another registration.
+    # Register all scopes, not only those for now: later demands then need no other registration.
     everything = (*scopes, *(found.resource.scopes or ()), *(former.scopes if former else ()))
     scopes = with_offline_access(tuple(dict.fromkeys(everything)), authority)
     try:

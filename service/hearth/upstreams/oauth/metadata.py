@@ -1,7 +1,7 @@
-"""Descriptions of a server and its authorization server: where they are, what they say, and whether to believe it.
+"""Metadata of a server and its authorization server: location, content and validation.
 
-The WWW-Authenticate of a refusal (RFC 9110 11.6.1, RFC 6750 3, RFC 9728 5.1), RFC 9728 for the server, RFC 8414 and
-OpenID Connect Discovery for the authorization server. Pure.
+Covers the WWW-Authenticate of a refusal (RFC 9110 11.6.1, RFC 6750 3, RFC 9728 5.1), RFC 9728 for the server, RFC 8414
+and OpenID Connect Discovery for the authorization server. Pure.
 """
 
 import re
@@ -15,12 +15,12 @@ _LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
 _RESOURCE = "/.well-known/oauth-protected-resource"
 _OAUTH = "/.well-known/oauth-authorization-server"
 _OPENID = "/.well-known/openid-configuration"
-# More than one is a choice that nobody has made; so many are a mistake.
+# Authorization servers of one resource. A few leave a choice open; more than this are a mistake.
 _SERVERS_LIMIT = 20
-# How a client shows its secret, the preferred way first: servers on the Python SDK take the second for
-# tokens, but not for their revocation.
+# Ways in which a client sends its secret, the preferred one first: servers on the Python SDK accept the second for
+# tokens, but not for revocation.
 SECRET_METHODS = ("client_secret_post", "client_secret_basic")
-# Longer than any server's; what is beyond is not looked at.
+# Longer than any server's header; the rest is ignored.
 HEADER_LIMIT_CHARACTERS = 8192
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -32,7 +32,7 @@ _SCOPE = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]+")
 
 
 class Challenge(NamedTuple):
-    """Demands of a server. `schemes` are in lower case; the rest is of the first `Bearer`."""
+    """Challenge of a server. `schemes` are in lower case; the other fields are those of the first `Bearer`."""
 
     schemes: frozenset[str] = frozenset()
     resource_metadata: str | None = None
@@ -41,12 +41,12 @@ class Challenge(NamedTuple):
 
     @property
     def is_for_tokens(self) -> bool:
-        """Return whether a token may help: the header says so, or says nothing."""
+        """True if a token may help: the header says so, or says nothing."""
         return not self.schemes or "bearer" in self.schemes
 
 
 def parse_challenge(header: str | None) -> Challenge:
-    """Parse the header as far as it can be understood; several may have been joined by commas."""
+    """Parse the header as far as possible; commas may join several challenges."""
     schemes: set[str] = set()
     bearer: dict[str, str] = {}
     current: dict[str, str] = {}
@@ -69,14 +69,14 @@ def parse_challenge(header: str | None) -> Challenge:
 
 
 def parse_scopes(text: object) -> tuple[str, ...]:
-    """Return the scopes in a text, each once, in its order; none where it is no such text."""
+    """Return the scopes in a text, each once, in their order; none if the value is no text."""
     if not isinstance(text, str):
         return ()
     return tuple(dict.fromkeys(word for word in text.split() if _SCOPE.fullmatch(word)))
 
 
 class Resource(Record):
-    """What a server says of itself. `scopes` is None where it does not say which there are."""
+    """Resource metadata of a server. `scopes` is None if the server does not list any."""
 
     resource: str
     servers: tuple[str, ...]
@@ -84,7 +84,7 @@ class Resource(Record):
 
 
 class Authority(Record):
-    """An authorization server. `names_itself`: whether it puts its issuer into its responses (RFC 9207)."""
+    """Authorization server. `names_itself`: whether it puts its issuer into its responses (RFC 9207)."""
 
     issuer: str
     authorization_endpoint: str
@@ -98,7 +98,7 @@ class Authority(Record):
 
 
 def is_loopback(url: str) -> bool:
-    """Whether the address is on this machine."""
+    """Tell whether the address is on this machine."""
     return bool(_LOOPBACK.fullmatch(_host(url)))
 
 
@@ -110,9 +110,10 @@ def _host(url: str) -> str:
 
 
 def is_safe(url: object, near: bool) -> bool:
-    """Whether a token or a code may be sent there: encrypted, or to this machine where the server itself is on it.
+    """Tell whether a token or a code may be sent to an address.
 
-    A server elsewhere that names an address of this machine would have us ask whoever listens here.
+    The address must be encrypted, or on this machine if the server itself is (`near`): a remote server that names an
+    address of this machine could make Hearth send requests to any local listener.
     """
     if not isinstance(url, str) or not _host(url) or any(character <= " " for character in url):
         return False
@@ -121,14 +122,14 @@ def is_safe(url: object, near: bool) -> bool:
 
 
 def canonical(url: str) -> str:
-    """The server's address as a resource: without query and fragment, scheme and host in lower case."""
+    """Return the server's address as a resource: without query and fragment, scheme and host in lower case."""
     parts = urlsplit(url)
     path = "" if parts.path == "/" else parts.path
     return urlunsplit((parts.scheme.lower(), parts.netloc.rpartition("@")[2].lower(), path, "", ""))
 
 
 def origin(url: str) -> str:
-    """Scheme, host and port."""
+    """Return scheme, host and port."""
     parts = urlsplit(canonical(url))
     return f"{parts.scheme}://{parts.netloc}"
 
@@ -137,14 +138,14 @@ def origin(url: str) -> str:
 
 
 def resource_places(url: str) -> list[str]:
-    """Where a server may describe itself when it does not say where."""
+    """Return the well-known addresses of a server's metadata, for a server that names no address."""
     parts = urlsplit(canonical(url))
     at_root = _placed(parts, _RESOURCE)
     return [_placed(parts, _RESOURCE + parts.path), at_root] if parts.path else [at_root]
 
 
 def read_resource(document: dict[str, Any], url: str, near: bool) -> Resource:
-    """What a description says. Raises LoginFailed when it is not of the server at that url."""
+    """Parse resource metadata. Raises LoginFailed if it does not belong to the server at that url."""
     resource = document.get("resource")
     if not isinstance(resource, str) or not _is_of(resource, canonical(url)):
         raise LoginFailed(
@@ -163,7 +164,7 @@ def read_resource(document: dict[str, Any], url: str, near: bool) -> Resource:
 
 
 def _is_of(resource: str, url: str) -> bool:
-    """Whether the resource is that address, or a part of its server which has the address in it."""
+    """Tell whether the resource is that address, or a path prefix of it on the same origin."""
     try:
         found, wanted = urlsplit(canonical(resource)), urlsplit(url)
     except ValueError:
@@ -178,7 +179,7 @@ def _is_of(resource: str, url: str) -> bool:
 
 
 def authority_places(issuer: str) -> list[str]:
-    """Where an authorization server describes itself, in the order of the specification."""
+    """Return the addresses of an authorization server's metadata, in the order of the specification."""
     parts = urlsplit(issuer)
     path = parts.path.rstrip("/")
     if not path:
@@ -187,9 +188,12 @@ def authority_places(issuer: str) -> list[str]:
 
 
 def read_authority(document: dict[str, Any], issuer: str, near: bool) -> Authority:
-    """What a description says. Raises LoginFailed when it is another's, or does not do what MCP demands."""
+    """Parse the metadata of an authorization server.
+
+    Raises LoginFailed if it belongs to another issuer, or if the server lacks what MCP demands.
+    """
     if document.get("issuer") != issuer:
-        # RFC 8414 3.3: to the letter. Anything else is how one server pretends to be another.
+        # RFC 8414 3.3: the issuer must match exactly, or one server could impersonate another.
         raise LoginFailed(
             f"the authorization server {issuer} calls itself {_shown(document.get('issuer'))}, and is not believed"
         )
@@ -226,5 +230,5 @@ def _texts(found: object) -> tuple[str, ...]:
 
 
 def _shown(found: object) -> str:
-    """What somebody else wrote, cut to what a message can carry."""
+    """Quote a foreign value, shortened for a message."""
     return repr(found[:100]) if isinstance(found, str) else "nothing"

@@ -1,4 +1,4 @@
-"""What is known of logins, for people, and their end. Blocking where it only looks; nobody is asked but the vault."""
+"""Status of logins for users, and logout. The status functions block; they read the store and send no request."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ LOGGED_IN, NEEDS_LOGIN, WANTS_MORE, NOT_LOGGED_IN, OWN_HEADER = (
 
 
 def state(spec: ServerSpec, link: Link | None, now: float) -> str:
-    """One word or two for a server with a url."""
+    """Return the state of a server's login in one or two words; the server has a url."""
     if has_own_header(spec):
         return OWN_HEADER
     if link is None:
@@ -32,7 +32,7 @@ def state(spec: ServerSpec, link: Link | None, now: float) -> str:
 
 
 def describe(spec: ServerSpec, store: Store) -> dict[str, object]:
-    """One server's login, for `hearth auth status --json`; `spec` has its references resolved."""
+    """Describe one server's login for `hearth auth status --json`; `spec` has its references resolved."""
     link = store.link(spec)
     found: dict[str, object] = {"server": spec.name, "state": state(spec, link, time.time())}
     if link is None:
@@ -51,7 +51,7 @@ def describe(spec: ServerSpec, store: Store) -> dict[str, object]:
 
 
 class Ending(NamedTuple):
-    """How a logout went. `revoked` is None where the authorization server has no place to say it."""
+    """Result of a logout. `revoked` is None if the authorization server has no revocation endpoint."""
 
     was_logged_in: bool
     revoked: bool | None
@@ -59,7 +59,7 @@ class Ending(NamedTuple):
 
 
 async def log_out(spec: ServerSpec) -> Ending:
-    """Forget the server's tokens, and have them end where they came from. Raises VaultError, LoginFailed."""
+    """Remove the server's tokens, and revoke them at the authorization server. Raises VaultError, LoginFailed."""
     store = Store()
     link = await asyncio.to_thread(store.link, spec)
     if link is None:
@@ -68,7 +68,7 @@ async def log_out(spec: ServerSpec) -> Ending:
     await asyncio.to_thread(lock.acquire)
     try:
         grant = await asyncio.to_thread(store.grant, link)
-        # First: what cannot be revoked is to be gone from here all the same.
+        # First: tokens that cannot be revoked must be removed here all the same.
         await asyncio.to_thread(store.drop_grant, link)
     finally:
         lock.release()
@@ -84,7 +84,7 @@ async def log_out(spec: ServerSpec) -> Ending:
 async def _revoke(spec: ServerSpec, endpoint: str, client: OAuthClient, grant: Grant) -> bool:
     web = await asyncio.to_thread(tokens.open_client, spec)
     try:
-        # RFC 7009 2.1: ending the refresh token ends what came of it, too; not everybody does so.
+        # RFC 7009 2.1: revoking the refresh token revokes its access tokens, too; not every server does so.
         done = await tokens.revoke(web, endpoint, client, grant.access_token, "access_token")
         if grant.refresh_token:
             done = await tokens.revoke(web, endpoint, client, grant.refresh_token, "refresh_token")

@@ -1,8 +1,8 @@
 """Authorization servers that did not register Hearth as a client, remembered for `hearth doctor`.
 
-Kept beside the logins by the same fingerprint, which has the configured client in it: an entry that names a client is
-another one, so what is remembered goes out of sight when the user follows the advice. Nothing of it is secret. A file
-that cannot be read or written costs the hint and nothing else.
+Refusals are stored beside the logins under the same fingerprint, which includes the configured client: once the user
+follows the advice and names a client, the entry has another fingerprint and the refusal no longer applies. Nothing here
+is secret. A file that cannot be read or written costs the hint and nothing else.
 """
 
 import json
@@ -19,14 +19,14 @@ from hearth.upstreams.oauth.store import SERVERS_LIMIT, SIZE_LIMIT_BYTES, finger
 
 
 class RegistrationRefusal(NamedTuple):
-    """An issuer that registers no client. `takes_documents`: whether it reads client-id metadata documents."""
+    """Issuer that registers no client. `takes_documents`: whether it reads client-id metadata documents."""
 
     issuer: str
     takes_documents: bool
 
     @property
     def advice(self) -> str:
-        """Say what the user can do."""
+        """Advice for the user."""
         by_hand = "register a client there by hand and put its id into `oauth.client_id` of the server's entry"
         if not self.takes_documents:
             return f"{by_hand[0].upper()}{by_hand[1:]}."
@@ -37,12 +37,12 @@ class RegistrationRefusal(NamedTuple):
 
 
 def path() -> str:
-    """Return the file."""
+    """Return the path of the file."""
     return os.path.join(os.path.dirname(oauth_file()), "refused.json")
 
 
 def of(spec: ServerSpec) -> RegistrationRefusal | None:
-    """Return what is remembered of a server, its references resolved."""
+    """Return the refusal that a server's issuer gave, if any; `spec` has its references resolved."""
     found = _read().get(fingerprint(spec))
     if not isinstance(found, dict) or not isinstance(found.get("issuer"), str):
         return None
@@ -50,7 +50,7 @@ def of(spec: ServerSpec) -> RegistrationRefusal | None:
 
 
 def note(spec: ServerSpec, refusal: RegistrationRefusal | None) -> None:
-    """Remember that a server's issuer refused, or that it does not any more (None)."""
+    """Remember that a server's issuer refused, or no longer refuses (None)."""
     if refusal is None and fingerprint(spec) not in _read():
         return
     lock = FileLock(f"{path()}.lock")

@@ -1,11 +1,11 @@
-"""What is kept of logins: tokens and registrations in the vault, everything else in a file that has no secret in it.
+"""Storage of logins: tokens and registrations in the vault, everything else in a file without secrets.
 
 | place                       | holds                                                                    |
 | --------------------------- | ------------------------------------------------------------------------ |
 | vault, `grant-…`            | the tokens of one issuer, resource and client                            |
 | vault, `client-…`           | this user's registration at one issuer, shared by every server behind it |
-| STATE/oauth/servers.json    | by a hash of a server's address: where its login is, since when, until   |
-| STATE/oauth/….lock          | held by whoever uses a refresh token, or writes the file                 |
+| STATE/oauth/servers.json    | by a hash of a server's address: its login, since when, until when       |
+| STATE/oauth/….lock          | held while a refresh token is used, or the file is written               |
 
 Every method blocks: in a daemon, call it from a thread. The errors are VaultError and LoginFailed.
 """
@@ -27,11 +27,11 @@ from hearth.records import Record
 from hearth.secrets.vault import Vault
 
 SIZE_LIMIT_BYTES = 4 * 1024 * 1024
-# Servers whose logins are remembered; those that were used longest ago are forgotten.
+# Servers whose logins are remembered; above this number the oldest are dropped.
 SERVERS_LIMIT = 1000
-# A clock that is set back by more than this makes every date of before worthless.
+# A clock that is set back by more than this invalidates all earlier dates.
 SKEW_SECONDS = 60.0
-# A token is renewed so long before its end, or a quarter of its life where that is shorter: calls take time as well.
+# A token is renewed this long before it expires, or a quarter of its lifetime if that is shorter: calls take time, too.
 AHEAD_SECONDS = 60.0
 _VERSION = 1
 
@@ -39,10 +39,10 @@ Kept = TypeVar("Kept", bound=Record)
 
 
 class Grant(Record):
-    """What a login gave. `expires_in` is None where the authorization server does not say.
+    """Tokens of a login. `expires_in` is None if the authorization server does not say.
 
-    The secret of a client that was registered is kept with the tokens that are bound to it: a later registration at
-    the same issuer leaves them as they are.
+    The secret of a registered client is stored with the tokens that are bound to it: a later registration at the same
+    issuer leaves them unchanged.
     """
 
     access_token: str
@@ -63,22 +63,22 @@ class Grant(Record):
 
     @property
     def expires_at(self) -> float | None:
-        """When it ends, by the clock of the wall."""
+        """Wall-clock time at which the access token expires."""
         return None if self.expires_in is None else self.obtained_at + self.expires_in
 
     def left(self, now: float) -> float:
-        """Seconds that it is still good for: none where the clock was set back, so that nobody knows."""
+        """Return the seconds until the access token expires; 0 if the clock was set back and they are unknown."""
         if self.expires_in is None:
             return float("inf")
         return 0.0 if now < self.obtained_at - SKEW_SECONDS else self.obtained_at + self.expires_in - now
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time for another."""
+        """Tell whether it is time for a refresh."""
         return self.left(now) <= self._ahead
 
     @property
     def due_at(self) -> float | None:
-        """When it is time for another, by the clock of the wall."""
+        """Wall-clock time of the next refresh."""
         return None if self.expires_at is None else self.expires_at - self._ahead
 
     @property
@@ -87,7 +87,7 @@ class Grant(Record):
 
 
 class OAuthClient(Record):
-    """Who this user's Hearth is to an authorization server. `origin`: `configured`, `document` or `registered`."""
+    """OAuth client that Hearth is to an authorization server. `origin`: `configured`, `document` or `registered`."""
 
     client_id: str
     client_secret: str | None = None
@@ -101,7 +101,7 @@ class OAuthClient(Record):
 
 
 class Link(Record):
-    """Which login a server uses. `wanted` are scopes that it has demanded since; nothing of it is secret."""
+    """Login that a server uses. `wanted` are scopes that the server has demanded since; no field is secret."""
 
     server: str
     address: str
@@ -122,7 +122,7 @@ class Link(Record):
 
 
 def fingerprint(spec: ServerSpec) -> str:
-    """What a server's login is found by: its address and the client that the config names. A hash: urls carry keys."""
+    """Return the key of a server's login, from its address and the client in the config. A hash: urls carry keys."""
     return _digest(spec.url or "", spec.oauth.client_id or "", spec.oauth.client_metadata_url or "")
 
 
@@ -131,19 +131,19 @@ def _digest(*parts: str) -> str:
 
 
 def grant_name(link: Link) -> str:
-    """The name of its tokens in the vault, and of the lock of whoever refreshes them."""
+    """Return the name of a login's tokens in the vault, and of the lock for refreshing them."""
     return f"grant-{_digest(link.issuer, link.resource, link.client_id)}"
 
 
 class Store:
-    """The logins of this user."""
+    """Store of this user's logins."""
 
     def __init__(self) -> None:
         self._vault = Vault("oauth")
         self.path = oauth_file()
 
     def signature(self) -> tuple[int, int] | None:
-        """What changes whenever anybody logs in, out or refreshes; None while nobody ever has."""
+        """Return a value that changes with every login, logout and refresh; None before the first login."""
         try:
             found = os.stat(self.path)
         except OSError:
@@ -151,13 +151,13 @@ class Store:
         return (found.st_mtime_ns, found.st_ino)
 
     def lock(self, name: str) -> FileLock:
-        """The lock of that name, not taken yet."""
+        """Return the lock of that name, not acquired yet."""
         return FileLock(os.path.join(os.path.dirname(self.path), f"{name}.lock"))
 
     # --- links
 
     def links(self) -> dict[str, Link]:
-        """Every server's, by its fingerprint. A file that makes no sense is none."""
+        """Return the links of all servers by fingerprint. A malformed file counts as empty."""
         try:
             tree = json.loads(private_files.read(self.path, SIZE_LIMIT_BYTES) or b"{}")
             entries = tree.get("servers") if tree.get("version") == _VERSION else None
@@ -167,7 +167,7 @@ class Store:
         return {key: link for key, link in found.items() if link}
 
     def link(self, spec: ServerSpec) -> Link | None:
-        """That server's."""
+        """Return the link of a server, if any."""
         return self.links().get(fingerprint(spec))
 
     def put_link(self, spec: ServerSpec, link: Link) -> None:
@@ -175,7 +175,7 @@ class Store:
         self._change(lambda links: _put_last(links, fingerprint(spec), link))
 
     def update(self, link: Link, **changes: Any) -> None:
-        """Change what is remembered of every server that uses the login of this one."""
+        """Change the links of every server that uses the same login."""
         name = grant_name(link)
 
         def change(links: dict[str, Link]) -> None:
@@ -209,11 +209,11 @@ class Store:
     # --- secrets
 
     def grant(self, link: Link) -> Grant | None:
-        """The tokens."""
+        """Return the tokens of a login, if any."""
         return _record(Grant, self._vault.get(grant_name(link)))
 
     def put_grant(self, link: Link, grant: Grant) -> str:
-        """Keep tokens; returns where, in words."""
+        """Store tokens; return their location in words."""
         where = self._vault.put(grant_name(link), _text(grant))
         self.update(
             link, logged_in=True, expires_at=grant.expires_at, renews=bool(grant.refresh_token), granted=grant.scopes
@@ -221,21 +221,21 @@ class Store:
         return where
 
     def drop_grant(self, link: Link) -> bool:
-        """Forget tokens; False if there were none."""
+        """Remove tokens; return False if there were none."""
         was_there = self._vault.remove(grant_name(link))
         self.update(link, logged_in=False, expires_at=None, renews=False, granted=())
         return was_there
 
     def client(self, issuer: str) -> OAuthClient | None:
-        """The registration at that issuer."""
+        """Return the registration at an issuer, if any."""
         return _record(OAuthClient, self._vault.get(f"client-{_digest(issuer)}"))
 
     def put_client(self, issuer: str, client: OAuthClient) -> None:
-        """Keep a registration."""
+        """Store a registration."""
         self._vault.put(f"client-{_digest(issuer)}", _text(client))
 
     def drop_client(self, issuer: str) -> None:
-        """Forget a registration."""
+        """Remove a registration."""
         self._vault.remove(f"client-{_digest(issuer)}")
 
 
@@ -252,7 +252,7 @@ def _text(record: Record) -> str:
     return json.dumps(_entry(record))
 
 
-# What a field of these records must be once it was read; None is right where it is the default.
+# Types of the records' fields as read from JSON; None is valid where it is the default.
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "obtained_at": (int, float),
     "expires_in": (int, float),
@@ -280,7 +280,7 @@ def _record(kind: type[Kept], text: str | None) -> Kept | None:
 
 
 def _built(kind: type[Kept], entry: object) -> Kept | None:
-    """The record; None for what was written by another version, or by nobody of ours."""
+    """Build the record; return None for an entry of another version, or one that Hearth did not write."""
     if not isinstance(entry, dict):
         return None
     values = {name: _tuple(value) for name, value in entry.items() if name in kind.fields}

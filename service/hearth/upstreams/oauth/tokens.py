@@ -1,7 +1,7 @@
 """Requests to an authorization server: codes and refresh tokens to access tokens, registration, revocation.
 
-What is said comes from oauthlib, which does no I/O; how it gets there is httpx. Errors never carry what was sent, nor
-more of what came back than the error's code.
+oauthlib, which does no I/O, builds the requests; httpx sends them. Errors never carry the request, and of the response
+only the error code.
 """
 
 import asyncio
@@ -25,22 +25,22 @@ from hearth.upstreams.oauth.address_policy import AddressPolicy
 from hearth.upstreams.oauth.metadata import SECRET_METHODS, Authority
 from hearth.upstreams.oauth.store import Grant, OAuthClient
 
-# A token endpoint that takes longer is down; whoever waits has limits of their own.
+# A token endpoint that takes longer is down; callers have limits of their own.
 ANSWER_SECONDS = 30.0
-# Descriptions and tokens have some KiB.
+# Metadata and tokens have some KiB.
 BODY_LIMIT_BYTES = 1024 * 1024
-# A year and more is no lifetime that anybody means.
+# A longer lifetime is a mistake, and is cut to this.
 _LONGEST_SECONDS = 400 * 86400.0
-# RFC 8414 2: what holds where an authorization server does not say how clients show their secrets.
+# RFC 8414 2: the default if an authorization server does not say how clients authenticate.
 _UNSAID = "client_secret_basic"
 _CODE = re.compile(r"[a-z0-9_.-]{1,60}", re.IGNORECASE)
 
-# It would write what it is given at its debug level.
+# oauthlib would log tokens at its debug level.
 logging.getLogger("oauthlib").setLevel(logging.CRITICAL + 1)
 
 
 class Denied(LoginFailed):
-    """The authorization server refused. `code` is OAuth's word for why."""
+    """Refusal of the authorization server. `code` is OAuth's error code."""
 
     def __init__(self, sentence: str, code: str) -> None:
         super().__init__(sentence)
@@ -48,11 +48,11 @@ class Denied(LoginFailed):
 
 
 class Unsettled(LoginFailed):
-    """The authorization server could not be reached, or failed by itself: another time it may be different."""
+    """Failure to reach the authorization server, or an error of the server itself: a later attempt may succeed."""
 
 
 def open_client(spec: ServerSpec) -> httpx.AsyncClient:
-    """A client for all that is asked on the way to a token. Reads certificates: takes tens of milliseconds.
+    """Return an HTTP client for every request of a login. Reads certificates, which takes tens of milliseconds.
 
     Requests raise LoginFailed for an address that the server's metadata may not lead to.
     """
@@ -66,7 +66,7 @@ def open_client(spec: ServerSpec) -> httpx.AsyncClient:
 
 
 async def get_document(web: httpx.AsyncClient, url: str) -> dict[str, Any] | None:
-    """The JSON object at an address; None where there is none. Raises Unsettled."""
+    """Return the JSON object at an address; None if there is none. Raises Unsettled."""
     status, body = await _request(web, "GET", url)
     if status >= 500:
         raise Unsettled(f"{_place(url)} answered HTTP {status}")
@@ -82,22 +82,20 @@ async def redeem(
     redirect_uri: str,
     resource: str,
 ) -> Grant:
-    """The tokens for a code. Raises Denied, Unsettled."""
+    """Exchange a code for tokens. Raises Denied, Unsettled."""
     body = WebApplicationClient(client.client_id).prepare_request_body(
         code=code, redirect_uri=redirect_uri, code_verifier=verifier, resource=resource
     )
     return await _ask_for_tokens(web, authority.token_endpoint, client, body)
 
 
-async def refresh(
-    web: httpx.AsyncClient, token_endpoint: str, client: OAuthClient, former: Grant, resource: str
-) -> Grant:
-    """Other tokens for a refresh token, which may be good for one use only. Raises Denied, Unsettled."""
+async def refresh(web: httpx.AsyncClient, token_endpoint: str, client: Client, former: Grant, resource: str) -> Grant:
+    """Exchange a refresh token, which may be good for one use only, for new tokens. Raises Denied, Unsettled."""
     body = WebApplicationClient(client.client_id).prepare_refresh_body(
         refresh_token=former.refresh_token, client_id=client.client_id, resource=resource
     )
     grant = await _ask_for_tokens(web, token_endpoint, client, body)
-    # RFC 6749 6: what is not said again stays as it was.
+    # RFC 6749 6: values that the response omits stay unchanged.
     return grant.replace(
         refresh_token=grant.refresh_token or former.refresh_token,
         scopes=grant.scopes or former.scopes,
@@ -106,17 +104,15 @@ async def refresh(
     )
 
 
-async def revoke(web: httpx.AsyncClient, endpoint: str, client: OAuthClient, token: str, hint: str) -> bool:
-    """End a token (RFC 7009). Returns whether the authorization server says that it has. Raises Unsettled."""
+async def revoke(web: httpx.AsyncClient, endpoint: str, client: Client, token: str, hint: str) -> bool:
+    """Revoke a token (RFC 7009). Return whether the authorization server confirms it. Raises Unsettled."""
     form = httpx.QueryParams({"token": token, "token_type_hint": hint, "client_id": client.client_id})
     status, _ = await _post(web, endpoint, client, str(form))
     return status == 200
 
 
-async def register(
-    web: httpx.AsyncClient, authority: Authority, redirect_uri: str, scopes: tuple[str, ...]
-) -> OAuthClient:
-    """Become a client of an authorization server (RFC 7591). Raises Denied, Unsettled."""
+async def register(web: httpx.AsyncClient, authority: Authority, redirect_uri: str, scopes: tuple[str, ...]) -> Client:
+    """Register as a client of an authorization server (RFC 7591). Raises Denied, Unsettled."""
     assert authority.registration_endpoint is not None
     wanted = _method(authority)
     document = {
@@ -125,7 +121,7 @@ async def register(
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
         "token_endpoint_auth_method": wanted,
-        # Left out, OpenID servers take it for a web application, which may not come back to this machine.
+        # Without it, OpenID servers assume a web application, which may not redirect to this machine.
         "application_type": "native",
         "software_id": "mcp-hearth",
         "software_version": __version__,
@@ -155,7 +151,10 @@ async def register(
 
 
 def _method(authority: Authority) -> str:
-    """How to authenticate at the token endpoint: without a secret, which a program on everybody's disk cannot keep."""
+    """Return the preferred way to authenticate at the token endpoint.
+
+    Without a secret if possible: a program on every user's disk cannot keep one.
+    """
     offered = authority.methods
     if offered is None or "none" in offered:
         return "none"
@@ -163,11 +162,11 @@ def _method(authority: Authority) -> str:
 
 
 def secret_method(methods: tuple[str, ...] | None) -> str:
-    """How a client with a secret of its own authenticates."""
+    """Return how a client with a secret of its own authenticates."""
     return next((method for method in SECRET_METHODS if method in (methods or ())), _UNSAID)
 
 
-# --- on the wire
+# --- HTTP requests
 
 
 async def _ask_for_tokens(web: httpx.AsyncClient, endpoint: str, client: OAuthClient, body: str) -> Grant:
@@ -205,7 +204,7 @@ def _grant(found: Mapping[str, Any], asked_at: float, endpoint: str) -> Grant:
 async def _post(web: httpx.AsyncClient, url: str, client: OAuthClient, body: str) -> tuple[int, bytes]:
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     if client.client_secret and client.method == "client_secret_basic":
-        # RFC 6749 2.3.1: both are form-encoded before; a space not as `+`, which not everybody takes back.
+        # RFC 6749 2.3.1: both are form-encoded first; a space not as `+`, which some servers do not decode.
         pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
         headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
     elif client.client_secret:
@@ -220,7 +219,10 @@ async def _request(
     headers: Mapping[str, str] | None = None,
     content: bytes | None = None,
 ) -> tuple[int, bytes]:
-    """Status and body. Raises Unsettled. Redirects are not followed: what is sent is for that address only."""
+    """Send a request; return status and body. Raises Unsettled.
+
+    Redirects are not followed: the request is for that address only.
+    """
     try:
         async with (
             asyncio.timeout(ANSWER_SECONDS),
@@ -252,5 +254,5 @@ def _error_code(answer: Mapping[str, Any]) -> str:
 
 
 def _place(url: str) -> str:
-    """An address for people: without its query, where keys may stand."""
+    """Return an address for messages, without its query, which may contain keys."""
     return url.partition("?")[0]
