@@ -1,1 +1,1 @@
-"""Supervised connections to MCP servers: their processes, their handshake, what they offer."""
+"""Supervised connections to MCP servers: their processes, handshakes and catalogs."""

@@ -1,7 +1,7 @@
-"""A server that cannot be used before a person has logged in: that it is so, and when it may no longer be.
+"""Awaited login: the state of a server that cannot be used until a user has logged in.
 
-Whoever logs in writes a file that all daemons of this user know. It is looked at now and then, by a timer, which holds
-no daemon that nobody uses. Knows nothing of what a login is.
+A login writes a file that all daemons of this user know. A timer checks the file periodically; it does not keep an
+unused daemon running. This module knows nothing of how a login works.
 """
 
 import asyncio
@@ -15,12 +15,15 @@ from hearth.upstreams.client_context import ClientContext
 # In `hearth status`: neither started nor failed.
 NEEDS_LOGIN = "needs login"
 
-# Between a login and the server's tools in every client: a person comes back from the browser in about as long.
+# Delay between a login and the server's tools in every client: returning from the browser takes a user about as long.
 LOOK_SECONDS = 1.0
 
 
 class AwaitedLogin:
-    """Of one server. `start` starts it for the client that wanted it, and whoever has seen lists without it is told."""
+    """Awaited login of one server.
+
+    `start` starts the server for the client that wanted it, and notifies the clients that have seen lists without it.
+    """
 
     def __init__(self, start: Callable[[ClientContext], Coroutine[Any, Any, object]]) -> None:
         self._start = start
@@ -31,20 +34,20 @@ class AwaitedLogin:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether it could not be started without one."""
+        """True while the server cannot be started without a login."""
         return self._context is not None
 
     def needed(self, context: ClientContext, seen: object) -> None:
-        """It could not be started for that client. `seen` is the `signature` of before the attempt."""
+        """Note that the server could not be started for a client. `seen` is the `signature` from before the attempt."""
         if self._context is None:
-            # Afterwards only what is looked at counts: somebody who joined an attempt has seen what was written in it.
+            # Later only the timer updates it: a caller that joined an attempt has a signature from during the attempt.
             self._seen = seen
         self._context = context
         if self._timer is None:
             self._arm()
 
     def over(self) -> None:
-        """It can, or nobody wants it any more."""
+        """Stop waiting: the server can be started, or no client wants it any more."""
         self._context = None
         if self._timer:
             self._timer.cancel()
@@ -56,21 +59,21 @@ class AwaitedLogin:
     def _look(self) -> None:
         self._arm()
         if self._attempt is None or self._attempt.done():
-            # What is written during an attempt is seen after it.
+            # A login during an attempt is noticed after it.
             found = signature()
             if found != self._seen:
                 self._seen = found
                 self._try()
 
     def _try(self) -> None:
-        """Somebody has logged in somewhere, perhaps to this one."""
+        """Try to start the server: a user has logged in somewhere, perhaps to this server."""
         if self._context:
             self._attempt = asyncio.ensure_future(self._start(self._context))
             self._attempt.add_done_callback(lambda late: late.cancelled() or late.exception())
 
 
 def signature() -> tuple[int, int] | None:
-    """What changes whenever somebody logs in anywhere."""
+    """Return a value that changes with every login to any server."""
     try:
         found = os.stat(oauth_file())
     except OSError:

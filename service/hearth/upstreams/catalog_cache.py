@@ -1,9 +1,9 @@
-"""The kept catalogue: what each server offered when it last ran, so that lists are answered while it does not.
+"""Catalog cache on disk: the catalog of each server from its last run, so that lists are answered before it runs.
 
-One file for each entry of the config, named by the fingerprint of the entry and of what its references stand for: with
-another token a server may offer other things. A file is replaced whole, begins with a hash of the rest, and is thrown
-away when it is not what was written. That a server could not be started, or took too long, is kept as well: nobody
-waits for it then. No method raises: what cannot be kept is found out anew by the next daemon.
+There is one file for each entry of the config, named by the fingerprint of the entry and of its references' values:
+with another token a server may have another catalog. A file is replaced as a whole, begins with a hash of the rest, and
+is removed if the hash does not match. The cache also records that a server could not be started or took too long, so
+that lists do not wait for it. No method raises: the next daemon asks the server for a catalog that could not be stored.
 """
 
 import logging
@@ -24,35 +24,35 @@ from hearth.wire import json, values
 
 log = logging.getLogger(__name__)
 
-# In the first line of every file; one of another version is thrown away.
+# In the first line of every file; a file of another version is removed.
 _FORMAT = b"hearth-catalogue 1 "
-# More than anybody configures, old entries and other tokens included; those that were read longest ago go first.
+# More than any config has, old entries and other tokens included; the least recently read files are removed first.
 FILES_LIMIT = 500
-# A message from a server is no longer (message_limit), and hardly ever near it.
+# A message from a server is no longer than this (message_limit), and hardly ever near it.
 FILE_LIMIT_BYTES = 64 * 1024 * 1024
-# Kinds of clients to which a server that looks at them has said what it offers; what was said last stays.
+# Client profiles for which a server has given a catalog; the latest ones stay.
 OFFERINGS_LIMIT = 16
-# So long a server that could not be started is not tried again for a mere list: a call tries it at any time.
+# Seconds in which a server that could not be started is not tried again for a mere list; a call always tries it.
 FAILURE_SECONDS = 600.0
 
 
 class CachedCatalog(NamedTuple):
-    """What is known of one server: by what clients can be asked (raw), and when it last failed or came too late."""
+    """Cached knowledge of one server: catalogs by raw client capabilities, and when it last failed or came too late."""
 
     catalogs: Mapping[bytes, ServerCatalog]
     failed_at: float = 0.0
     late_at: float = 0.0
-    # Why it did not work when it was last used, in one line; empty where it worked, or was not tried since.
+    # Cause of the failure when the server was last used, in one line; empty if it worked, or was not tried since.
     failure: str = ""
 
     @property
     def has_failed(self) -> bool:
-        """Whether it was tried a short while ago, and could not be started."""
+        """True if the server could not be started a short while ago."""
         return 0 <= time.time() - self.failed_at < FAILURE_SECONDS
 
     @property
     def is_late(self) -> bool:
-        """Whether nobody should wait for it: it has never said what it offers, for whatever reason."""
+        """True if lists should not wait for the server: it has never given a catalog, for whatever reason."""
         return bool(self.failed_at or self.late_at)
 
 
@@ -60,7 +60,7 @@ NOTHING = CachedCatalog({})
 
 
 class CatalogCache:
-    """The catalogue in one folder (Places.catalogue)."""
+    """Catalog cache in one folder (Places.catalogue)."""
 
     def __init__(self, folder: str, fingerprints: Fingerprints, environ: Mapping[str, str] = os.environ) -> None:
         self.folder = folder
@@ -69,14 +69,14 @@ class CatalogCache:
         self._complained = False
 
     def recall(self, spec: ServerSpec) -> CachedCatalog:
-        """What is known of a server that is configured like this, with what its references stand for now."""
+        """Return the cached knowledge of a server with this entry and the current values of its references."""
         path = self._path(spec)
         try:
             data = private_files.read(path, FILE_LIMIT_BYTES)
             if not data:
                 return NOTHING
             memory = self._parsed(spec.name, data)
-            # Those that nobody asks for any more are the first to go.
+            # Files that are no longer read are pruned first.
             os.utime(path)
         except (MessageError, KeyError) as exc:
             log.warning("%s is thrown away: %s", path, exc, extra={"upstream": spec.name})
@@ -88,7 +88,7 @@ class CatalogCache:
         return NOTHING
 
     def note(self, spec: ServerSpec, memory: CachedCatalog) -> None:
-        """Keep what is known of it now."""
+        """Store the current knowledge of a server."""
         body = _document(spec.name, memory)
         if len(body) >= FILE_LIMIT_BYTES - len(_FORMAT) - 100:
             log.info("what it offers is too long to be kept", extra={"upstream": spec.name})
@@ -96,7 +96,7 @@ class CatalogCache:
         try:
             make_private(self.folder)
             make_private(os.path.dirname(self._fingerprints.path))
-            # The key first: without it nobody finds the file again.
+            # The key first: without it the file cannot be found again.
             self._fingerprints.keep()
             path = self._path(spec)
             is_new = not os.path.exists(path)
@@ -118,7 +118,7 @@ class CatalogCache:
         return _FORMAT + self._fingerprints.digest(body).encode() + b"\n" + body
 
     def _parsed(self, name: str, data: bytes) -> CachedCatalog:
-        """Raises MessageError and KeyError for what is no such file."""
+        """Parse a file. Raises MessageError and KeyError for data that is no such file."""
         body = data.partition(b"\n")[2]
         if data != self._sealed(body):
             raise MessageError("it is not what was written")
@@ -148,7 +148,7 @@ def _written_at(entry: "os.DirEntry[str]") -> float:
     try:
         return entry.stat().st_mtime
     except FileNotFoundError:
-        # Another process of this profile was faster.
+        # Another process of this profile has removed it.
         return 0.0
 
 

@@ -1,7 +1,7 @@
-"""The claim of one client to an instance, as far as the choice of one depends on it. Knows nothing of sessions.
+"""Client context: everything about a client that the choice of its instance depends on. Knows nothing of sessions.
 
-A workspace is known by the set of its folders, whatever names its clients give them: real paths, percent-decoding
-undone. Links are followed by `locate`, which reads the disk; before that the paths count as they are written.
+The set of its folders identifies a workspace, whatever names its clients give them: percent-decoded real paths.
+`locate` follows links, which reads the disk; before that the paths count as written.
 """
 
 import os
@@ -15,42 +15,42 @@ _FILE = "file:"
 
 
 class Location(NamedTuple):
-    """The folders of a client as they are on this machine, and the one that a process of its workspace runs in."""
+    """Folders of a client on this machine, and the working directory for a process of its workspace."""
 
     folders: tuple[str, ...]
     start: str | None
 
 
 class ClientContext(NamedTuple):
-    """One client's claim to an instance."""
+    """Context of one client."""
 
     session: str
     era: str = versions.MODERN
     cwd: str | None = None
-    # Raw `Root` objects, as the client listed them; None where it lists none.
+    # Raw `Root` objects, as the client listed them; None if it cannot list any.
     roots: tuple[bytes, ...] | None = None
     # Raw, as the client declared them.
     capabilities: bytes = b"{}"
-    # Of these roots and this folder, once the disk was read for them; None also where the disk does not answer.
+    # Location of these roots and this folder, once the disk was read; None also if the disk does not respond.
     location: Location | None = None
 
     @property
     def workspace(self) -> str:
-        """Equal for clients that work in the same place; a client that works nowhere shares with nobody."""
+        """Key that is equal for clients in the same workspace; a client without a folder shares with no other."""
         folders = self.location.folders if self.location else _folders(self.roots, self.cwd, os.path.normpath)
         if not folders:
             place = self.cwd or f"session {self.session}"
-            # One that says that it has no roots is not told those of one that cannot say.
+            # A client with an empty list of roots must not share with a client that cannot list roots.
             return f"{place} (no roots)" if self.roots is not None else place
         return folders[0] if len(folders) == 1 else json.dumps(folders).decode()
 
     @property
     def folder(self) -> str | None:
-        """The folder that a process of its workspace runs in."""
+        """Working directory for a process of the client's workspace."""
         return self.location.start if self.location else self.cwd
 
     def root_list(self) -> bytes:
-        """The result of `roots/list` for this place."""
+        """Return the result of `roots/list` for this client."""
         roots = self.roots
         if roots is None:
             roots = (_root(self.cwd),) if self.cwd and os.path.isabs(self.cwd) else ()
@@ -64,7 +64,7 @@ def locate(roots: tuple[bytes, ...] | None, cwd: str | None) -> Location:
 
 
 def _folders(roots: tuple[bytes, ...] | None, cwd: str | None, normalise: Callable[[str], str]) -> tuple[str, ...]:
-    """The set of normalised folders, sorted; without roots the working directory is the only one."""
+    """Return the set of normalised folders, sorted; without roots, only the working directory."""
     if roots is None:
         named: Iterable[str] = (cwd,) if cwd else ()
         return tuple(normalise(folder) for folder in named)
@@ -74,7 +74,7 @@ def _folders(roots: tuple[bytes, ...] | None, cwd: str | None, normalise: Callab
 
 
 def _place(uri: str, normalise: Callable[[str], str]) -> str:
-    """A folder of this machine by its path; any other URI as its text."""
+    """Return the path of a folder on this machine; any other URI unchanged."""
     if not uri.lower().startswith(_FILE):
         return uri
     host, slash, path = uri[len(_FILE) :].removeprefix("//").partition("/")
@@ -90,7 +90,7 @@ def _place(uri: str, normalise: Callable[[str], str]) -> str:
 
 def _real_path(path: str) -> str:
     try:
-        # A relative one is relative to a folder that only the client knows.
+        # A relative path is relative to a folder that only the client knows.
         return os.path.realpath(path) if os.path.isabs(path) else os.path.normpath(path)
     except (OSError, ValueError):
         return os.path.normpath(path)

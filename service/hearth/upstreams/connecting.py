@@ -1,6 +1,6 @@
-"""How a configured server is reached: its references resolved, and what is to be opened made of that.
+"""Construction of a connection to a configured server, after its references are resolved.
 
-Knows nothing of who shares what is opened.
+Knows nothing of how connections are shared.
 """
 
 import functools
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ConnectionLimits(NamedTuple):
-    """Bounds of a conversation: bytes of one message, bytes that wait for the server, what is kept of a list."""
+    """Bounds of a conversation: bytes of one message, bytes queued for the server, size of a list."""
 
     message: int
     queue: int
@@ -29,13 +29,13 @@ class ConnectionLimits(NamedTuple):
 
 
 def limits_of(config: Config) -> ConnectionLimits:
-    """Read them from the settings."""
+    """Return the limits in the settings."""
     lists = ListLimits(config.list_limit, config.list_entries)
     return ConnectionLimits(config.message_limit, config.upstream_queue_limit, lists)
 
 
 async def connect(spec: ServerSpec, owner: Owner, folder: str | None, limits: ConnectionLimits) -> Connection:
-    """A connection that is not open yet, for a client in that folder. Raises ConfigError."""
+    """Return a connection that is not open yet, for a client in that folder. Raises ConfigError."""
     resolved, mask = await _resolved(spec, folder)
     connection: Connection
     if resolved.url is not None:
@@ -51,7 +51,7 @@ async def connect(spec: ServerSpec, owner: Owner, folder: str | None, limits: Co
 
 
 async def invite(spec: ServerSpec) -> "Invitation":
-    """The way to log in to it for a person whose client can show a page. Raises UpstreamError, VaultError."""
+    """Return an invitation to log in, for a user whose client can show a page. Raises UpstreamError, VaultError."""
     from hearth.upstreams.oauth.invitation import invite as invite_by_oauth
 
     return await invite_by_oauth((await _resolved(spec, None)).spec)
@@ -63,13 +63,13 @@ async def _resolved(spec: ServerSpec, folder: str | None) -> references.Resoluti
 
 
 def _group_limits(spec: ServerSpec) -> dict[str, str]:
-    """Collect the limits of its control group, by the kernel's names for them."""
+    """Return the limits of the server's control group, by the kernel's names for them."""
     limits = {"memory.max": spec.memory_max, "cpu.weight": spec.cpu_weight}
     return {name: str(value) for name, value in limits.items() if value is not None}
 
 
 def _launch(spec: ServerSpec, environ: Mapping[str, str], folder: str | None) -> tuple[list[str], dict[str, str], str]:
-    """How to start it; where nothing else is configured, in that folder."""
+    """Return arguments, environment and working directory for the process; by default it runs in `folder`."""
     environment = references.child_environment(spec, environ)
     assert spec.command is not None
     cwd = os.path.expanduser(spec.cwd) if spec.cwd else folder or home_dir()

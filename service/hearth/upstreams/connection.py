@@ -1,7 +1,7 @@
-"""JSON-RPC with one MCP server: ids out, answers in, and whatever else the server says to its owner.
+"""JSON-RPC connection to one MCP server: matches answers to requests, and passes all other messages to its owner.
 
-Knows nothing of tools or sessions. Whoever asks gives a `Waiter`; it is told exactly once. How the bytes travel is the
-subclasses' business: `stdio` and `http`.
+Knows nothing of tools or sessions. Every request has a `Waiter`, which is called exactly once. The subclasses in
+`stdio` and `http` transport the bytes.
 """
 
 import logging
@@ -23,55 +23,55 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Garbage is a server's own business; after so many messages it is no longer news.
+# Malformed messages are the server's own fault; after this many they are no longer logged.
 GARBAGE_REPORTS = 5
 _ID_DIGITS = 19
 CANCELLED = "notifications/cancelled"
-# Default limit of a call without an answer: a client that was silent for so long has given it up.
+# Default limit of a call without an answer: after so long the client has given it up.
 ABANDONED_SECONDS = 1800.0
-# A modern server must say nothing more about a cancelled request (2026-07-28, cancellation); this long to notice.
+# A modern server must send nothing more about a cancelled request (2026-07-28, cancellation); this long to notice.
 NOTICED_SECONDS = 60.0
 # Above this number the oldest abandoned request is forgotten.
 ABANDONED_LIMIT = 10_000
 
 
 class Waiter(Protocol):
-    """Waits for the answer to one request."""
+    """Protocol for the receiver of the answer to one request."""
 
     def answered(self, message: json.Message) -> None:
-        """The server answered, with a result or an error."""
+        """Take the server's answer, a result or an error."""
 
     def failed(self, problem: HearthError) -> None:
-        """There will be no answer."""
+        """Note that no answer will come."""
 
     def progressed(self, params: json.Fields) -> None:
-        """The server reported progress on the request."""
+        """Take the server's report of progress on the request."""
 
 
 class Owner(Protocol):
-    """Whoever has a connection: told what nobody waited for.
+    """Protocol for the owner of a connection, which receives the messages that no request waits for.
 
-    `cause` is the request of ours on whose stream it came; None where the transport does not tell.
+    `cause` is the request of ours on whose stream a message came; None if the transport does not tell.
     """
 
     def noticed(self, connection: "Connection", message: json.Message, cause: int | None) -> None:
-        """A notification, progress excepted."""
+        """Take a notification other than progress."""
 
     def asked(self, connection: "Connection", message: json.Message, cause: int | None) -> None:
-        """A request of the server, ping excepted; `connection.answer` answers it."""
+        """Take a request of the server other than ping; `connection.answer` answers it."""
 
     def lost(self, connection: "Connection") -> None:
-        """Nothing can be said or heard any more; `closed` follows."""
+        """Note that nothing can be sent or received any more; `closed` follows."""
 
     def closed(self, connection: "Connection", why: str) -> None:
-        """The conversation is over; everybody who waited has been told. `why` is a sentence about the server."""
+        """Note the end of the conversation; all waiters have been told. `why` is a sentence about the server."""
 
 
 class InstanceListener(Protocol):
     """Receiver of events that no request waits for; one for all instances."""
 
-    def catalog_changed(self, instance: "Instance", noticed: Collection[ListKind] = ()) -> None:
-        """Take its catalog, new or changed; `noticed` are the lists that the server itself called changed."""
+    def catalog_changed(self, instance: "Instance", noticed: Collection[Kind] = ()) -> None:
+        """Take the instance's new or changed catalog; `noticed` are the lists that the server itself called changed."""
 
     def noticed(self, instance: "Instance", connection: "Connection", message: json.Message, cause: int | None) -> None:
         """Take a notification that is not about lists or progress."""
@@ -80,10 +80,10 @@ class InstanceListener(Protocol):
         """Take a request of the server to a client."""
 
     def started(self, instance: "Instance") -> None:
-        """Take note that the instance is ready."""
+        """Note that the instance is ready."""
 
     def failed(self, instance: "Instance", problem: BaseException) -> None:
-        """Take note that the instance could not be started; with LoginRequired it waits for a person."""
+        """Note that the instance could not be started; with LoginRequired it waits for a user to log in."""
 
     def ended(self, instance: "Instance", connection: "Connection") -> None:
         """Note that this connection is closed."""
@@ -95,17 +95,17 @@ class InstanceListener(Protocol):
 class _Abandoned(NamedTuple):
     whose: object
     until: float
-    # An answer to this request or a later one shows that the server knows, and is silent; None where it may not be.
+    # An answer to this request or a later one shows that the server has seen the cancellation; None if none does.
     noticed_by: int | None
 
 
 class AbandonedRequests:
     """Requests of one connection that were given up, while the server may still be busy with them.
 
-    A notification without a cause may belong to one of these as well as to one that is still waited for: a server
-    should stop when the request is cancelled, and may go on all the same. An answer, late and for nobody, ends the
-    doubt. A modern server says nothing more about a request once the cancellation has arrived: there, the answer to
-    anything that was sent afterwards is enough. Empty at nearly all times, and false then.
+    A notification without a cause may belong to one of these as well as to a request in flight: a server should stop
+    when the request is cancelled, and may continue all the same. A late answer, for which no waiter is left, ends the
+    doubt. A modern server sends nothing more about a request once the cancellation has arrived: there, the answer to
+    any later request is enough. The collection is nearly always empty, and false then.
     """
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class AbandonedRequests:
     def add(
         self, number: int, whose: object, seconds: float = ABANDONED_SECONDS, noticed_by: int | None = None
     ) -> None:
-        """Add a request; the server may be busy with it for so long, or until it answers one after `noticed_by`."""
+        """Add a request that may keep the server busy for `seconds`, or until an answer to `noticed_by` or later."""
         if len(self._requests) >= ABANDONED_LIMIT:
             del self._requests[next(iter(self._requests))]
         self._requests[number] = _Abandoned(whose, time.monotonic() + seconds, noticed_by)
@@ -139,25 +139,25 @@ class AbandonedRequests:
 
 
 class Connection:
-    """One conversation. Raises UpstreamError where nothing can be sent."""
+    """Connection for one conversation. Methods raise UpstreamError if nothing can be sent."""
 
-    # The process, and the last lines of its stderr, where there is one.
+    # The process, if any, and the last lines of its stderr.
     pid = 0
     last_words: tuple[str, ...] = ()
     # The first line on its stdout that was not MCP, cut and masked, and how many there were.
     stray = ""
     stray_lines = 0
-    # What hides the secrets that the server was given.
+    # Mask that hides the secrets that the server was given.
     mask = NOTHING
     # Whether arguments may travel as headers, too.
     sends_headers = False
-    # Whether the server refuses everything until a person has logged in.
+    # Whether the server refuses every request until a user has logged in.
     needs_login = False
-    # Whether it works although no call waits for it: an in-process one may (`pack_api`).
+    # Whether the server works although no call waits for it: an in-process one may (`pack_api`).
     busy = False
-    # How much of each of its lists is kept.
+    # Limits on each of the server's lists.
     list_limits = ListLimits()
-    # Where its garbage comes from, in words.
+    # Source of malformed messages, in words.
     _where = ""
 
     def __init__(self, name: str, owner: Owner) -> None:
@@ -168,38 +168,38 @@ class Connection:
         self._next_id = 1
         self.abandoned = AbandonedRequests()
         self._garbage = 0
-        # Since somebody last looked: whether anything came, and whether a request was given up without an answer.
+        # Since the last look of supervision: whether anything came, and whether a request was given up unanswered.
         self.heard = False
         self.gave_up = False
-        # Told whenever a request is no longer in flight, if anybody waits for that.
+        # Called whenever a request is no longer in flight, if set.
         self.on_free: Callable[[], None] | None = None
 
-    # --- what a transport has to do
+    # --- methods of the transport
 
     async def open(self) -> None:
-        """Begin. Raises UpstreamError."""
+        """Open the connection. Raises UpstreamError."""
         raise NotImplementedError
 
     async def stop(self) -> None:
-        """End it, bounded; returns when nothing is left of it."""
+        """Close the connection, bounded; return when nothing is left of it."""
         raise NotImplementedError
 
     def greeted(self, era: str, version: str) -> None:
-        """The handshake is done: what the server speaks."""
+        """Note the result of the handshake: the era and version that the server speaks."""
 
     def learn_headers(self, indexes: "Mapping[str, Index]") -> None:
-        """Which arguments of which tools go into headers, too; for transports that have any."""
+        """Set which arguments of which tools go into headers, too; for transports that have headers."""
 
     def notify(self, method: str, params: RawBytes | None = None) -> None:
-        """Tell; nothing comes back, and a server that is gone is told nothing."""
+        """Send a notification; a server that is gone gets none, without an error."""
         raise NotImplementedError
 
     def answer(self, payload: bytes, cause: int | None = None) -> None:
-        """Answer a request of the server's. Never raises: who is gone needs no answer."""
+        """Answer a request of the server. Never raises: a server that is gone needs no answer."""
         raise NotImplementedError
 
     async def why_lost(self) -> UpstreamError:
-        """Why nothing can be sent any more."""
+        """Return why nothing can be sent any more."""
         raise NotImplementedError
 
     def _send(self, number: int, method: bytes, params: RawBytes) -> None:
@@ -208,32 +208,32 @@ class Connection:
     def _withdraw(self, number: int, reason: RawBytes | None) -> None:
         self.notify(CANCELLED, cancellation(number, reason))
 
-    # --- asking
+    # --- requests
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for an answer that is to come soon."""
+        """Number of requests without an answer, standing streams excluded."""
         return len(self._waiting) - len(self._standing)
 
     def waiters(self) -> Iterator[Waiter]:
-        """Everybody who waits for an answer that is to come soon, the longest waiting first."""
+        """Return the waiters of requests in flight, standing streams excluded, the longest waiting first."""
         return (waiter for number, waiter in list(self._waiting.items()) if number not in self._standing)
 
     def waiter(self, number: int) -> Waiter | None:
-        """Who waits for the answer to that request."""
+        """Return the waiter of a request, if any."""
         return self._waiting.get(number)
 
     def replace(self, number: int, waiter: Waiter) -> None:
-        """Somebody else waits for that answer from now on."""
+        """Replace the waiter of a request."""
         if number in self._waiting:
             self._waiting[number] = waiter
 
     def reserve(self) -> int:
-        """The id that the next request will have; its progress token too."""
+        """Return the id, and progress token, of the next request."""
         return self._next_id
 
     def request(self, method: bytes, params: RawBytes, waiter: Waiter) -> int:
-        """Ask; `method` is raw JSON. Returns the id. Raises UpstreamError when the server does not take it."""
+        """Send a request and return its id; `method` is raw JSON. Raises UpstreamError if it cannot be sent."""
         number = self._next_id
         self._send(number, method, params)
         self._next_id = number + 1
@@ -241,13 +241,13 @@ class Connection:
         return number
 
     def request_stream(self, method: bytes, params: RawBytes, waiter: Waiter) -> int:
-        """Ask for something that is answered only when it ends, such as a subscription."""
+        """Send a request that is answered only when it ends, such as a subscription."""
         number = self.request(method, params, waiter)
         self._standing.add(number)
         return number
 
     def forget(self, number: int) -> None:
-        """Nobody is interested in that answer any longer; the server is not told."""
+        """Drop the waiter of a request without telling the server."""
         is_call = number not in self._standing
         self._standing.discard(number)
         if self._waiting.pop(number, None) is not None:
@@ -262,9 +262,10 @@ class Connection:
         whose: object = None,
         will_stop: bool = False,
     ) -> None:
-        """Nobody waits any longer, and the server is told so.
+        """Drop the waiter of a request, and send a cancellation to the server.
 
-        `whose` it was is remembered for as long as the server may be busy with it; if it `will_stop`, until it knows.
+        The owner (`whose`) is remembered for as long as the server may be busy with the request; if the server
+        `will_stop`, until it has seen the cancellation.
         """
         is_call = number not in self._standing
         self._standing.discard(number)
@@ -279,10 +280,10 @@ class Connection:
             if self.on_free:
                 self.on_free()
 
-    # --- what came in, for the subclasses
+    # --- incoming messages, for the subclasses
 
     def _take_all(self, items: Iterable[Item], cause: int | None = None) -> None:
-        """Messages of the server. What goes wrong over one costs neither those behind it nor the conversation."""
+        """Handle messages of the server. A failure over one affects neither the next ones nor the conversation."""
         for item in items:
             try:
                 self._take(item, cause)
@@ -290,25 +291,25 @@ class Connection:
                 log.exception("internal error over a message", extra={"upstream": self.name})
 
     def _take(self, item: Item, cause: int | None = None) -> None:
-        """One message of the server."""
+        """Handle one message of the server."""
         if not isinstance(item, json.Message):
             self._take_unusable(item, cause)
         elif item.method is None:
             id = item.id
-            # Hearth's own ids are short decimal numbers; anything else was never asked.
+            # Hearth's own ids are short decimal numbers; no request had any other id.
             number = int(id) if id and id.isdigit() and len(id) < _ID_DIGITS else 0
             waiter = self._waiting.pop(number, None)
             if self.abandoned:
                 self.abandoned.answered(number)
             if waiter is None:
-                # A second answer, one to a cancelled request, or one to nothing that was ever asked.
+                # A second answer, an answer to a cancelled request, or one to a request that was never sent.
                 log.debug("an answer that nobody waits for", extra={"upstream": self.name})
                 return
             self._standing.discard(number)
             try:
                 waiter.answered(item)
             except Exception:
-                # Whoever waits is told something, whatever is wrong here.
+                # The waiter must be told, whatever is wrong here.
                 waiter.failed(UpstreamError(f"the answer of server {self.name!r} could not be handled"))
                 raise
             finally:
@@ -333,7 +334,7 @@ class Connection:
 
     def _take_unusable(self, problem: MessageError | TooLarge, cause: int | None) -> None:
         if isinstance(problem, MessageError) and problem.asks:
-            # Its ids are the server's own.
+            # The id is one of the server's own.
             if problem.id is not None:
                 self.answer(messages.failure(problem.id, problem), cause)
             self.disregard(problem)
@@ -349,22 +350,22 @@ class Connection:
             self.disregard(problem)
 
     def disregard(self, problem: HearthError) -> None:
-        """What the server said goes nowhere."""
+        """Drop a message of the server, and log the reason."""
         self.warn_limited(f"not MCP{self._where}: {problem}")
 
     def warn_limited(self, problem: object) -> None:
-        """Something is wrong that nobody waits for. The log has the first few: some servers never stop."""
+        """Log a problem that no request waits for. Only the first few are logged: some servers never stop."""
         self._garbage += 1
         if self._garbage <= GARBAGE_REPORTS:
             log.warning("%s", problem, extra={"upstream": self.name})
 
     def _end(self, problem: UpstreamError, why: str) -> None:
-        """Nobody will be answered any more: everybody who waits is told, then the owner."""
+        """End the conversation: fail all waiters, then tell the owner."""
         self.fail_all(problem)
         self._owner.closed(self, why)
 
     def fail_all(self, problem: UpstreamError) -> None:
-        """Everybody who waits is told that no answer will come."""
+        """Tell all waiters that no answer will come."""
         waiting, self._waiting = self._waiting, {}
         self._standing.clear()
         for waiter in waiting.values():
@@ -375,7 +376,7 @@ class Connection:
 
 
 def cancellation(number: int, reason: RawBytes | None) -> bytes:
-    """The params of the notification that nobody waits for that answer any longer."""
+    """Return the params of the notification that cancels a request."""
     params: dict[str, RawBytes] = {"requestId": b"%d" % number}
     if reason is not None:
         params["reason"] = reason
@@ -383,5 +384,5 @@ def cancellation(number: int, reason: RawBytes | None) -> bytes:
 
 
 def refusal(message: json.Message, text: str, code: int = versions.METHOD_NOT_FOUND) -> bytes:
-    """The error that answers a server's question which nobody takes."""
+    """Return the error response to a server's request that no client takes."""
     return messages.error(message.id, code, text)

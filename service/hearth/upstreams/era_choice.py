@@ -41,29 +41,29 @@ def choose(spec: ServerSpec, mode: str, known: ServerTraits, client: str, runnin
     if versions.MODERN in known.eras:
         return versions.MODERN
     if spec.isolation == isolation.SHARED:
-        # Set by hand: its isolation will not rise, so it is asked for the era that needs no guessing at once.
+        # Set by hand: its isolation will not rise, so the era that needs no guessing is asked for at once.
         return running or versions.MODERN
     return running or (versions.LEGACY if known.eras else client)
 
 
 def is_per_era(spec: ServerSpec, known: ServerTraits) -> bool:
-    """Whether the clients of each era have a process of their own."""
+    """Tell whether the clients of each era have a process of their own."""
     return spec.era == CLIENT or (known.apart and spec.era == "auto" and spec.isolation != isolation.SHARED)
 
 
 def is_found_out(spec: ServerSpec) -> bool:
-    """Whether the server is asked which eras it speaks."""
+    """Tell whether the server is asked which eras it speaks."""
     return spec.era in ("auto", CLIENT)
 
 
 def may_try_modern(spec: ServerSpec, mode: str, known: ServerTraits) -> bool:
-    """Whether a legacy process that asks something may yet turn out to speak the modern era, too."""
+    """Tell whether a legacy process that sends a request may prove to speak the modern era, too."""
     is_untried = known.only is None and versions.MODERN not in known.eras and not known.apart
     return spec.era == "auto" and mode != isolation.SESSION and is_untried
 
 
 def may_need_both(spec: ServerSpec, mode: str, known: ServerTraits) -> bool:
-    """Whether a process for each era is possible for this server."""
+    """Tell whether a process for each era is possible for this server."""
     by_hand = spec.isolation == isolation.SHARED
     return spec.era == "auto" and not by_hand and mode != isolation.SESSION and known.only is None
 
@@ -74,13 +74,13 @@ def other(era: str) -> str:
 
 
 class ServerEras:
-    """Eras of one server: the choice for its next instance, and what its instances have shown."""
+    """Eras of one server: the choice for its next instance, and the eras that its instances have shown."""
 
     def __init__(self, spec: ServerSpec, traits: TraitStore) -> None:
         self._spec = spec
         self._traits = traits
-        # Whether the clients of each era have a process of their own. Settled for as long as the daemon runs: its
-        # processes are not joined when the memory of it expires.
+        # Whether the clients of each era have a process of their own. Fixed for as long as the daemon runs: separate
+        # processes are not merged when the remembered trait expires.
         self.is_per_era = is_per_era(spec, self._known)
         # Set while the modern era is tried because of a question.
         self._is_trial = False
@@ -93,7 +93,7 @@ class ServerEras:
 
     @property
     def is_apart(self) -> bool:
-        """Whether the server itself needs a process for each era, and may offer something else in each."""
+        """True if the server itself needs a process for each era, and may have another catalog in each."""
         return self.is_per_era and self._spec.era != CLIENT
 
     def choose(self, mode: str, client: str, running: str | None) -> str:
@@ -104,11 +104,11 @@ class ServerEras:
         return choose(self._spec, mode, self._known, client, running, self.is_per_era)
 
     def is_spoken(self, era: str) -> bool:
-        """Whether the server is known to speak that era."""
+        """Tell whether the server is known to speak that era."""
         return era in self._known.eras
 
     def is_open(self, era: str) -> bool:
-        """Whether a start in that era tells something new about the eras that the server speaks."""
+        """Tell whether a start in that era would show something new about the eras that the server speaks."""
         return is_found_out(self._spec) and not self._known.only and not self.is_spoken(era)
 
     def questioned(self, mode: str, era: str) -> str:
@@ -155,7 +155,7 @@ class ServerEras:
 
 
 class EraProbe:
-    """Instance that detects its server's era, while it does; the others need not ask again."""
+    """Probe that detects a server's era, as long as it runs; the other instances need not ask again."""
 
     def __init__(self) -> None:
         self._sent: Instance | None = None

@@ -1,7 +1,7 @@
-"""What configured servers are known by in files: a keyed hash of all that makes an entry what it is.
+"""Fingerprints that identify configured servers in files: keyed hashes of everything that defines an entry.
 
-A changed entry is another one, and a file that holds the hash tells nothing of arguments or secrets. The key lies in a
-file of its own; whoever loses it has lost what is known under its hashes, and nothing else.
+A changed entry has another fingerprint, and a file with fingerprints reveals no arguments or secrets. The key is in a
+file of its own; losing it loses only the knowledge stored under its hashes.
 """
 
 import os
@@ -10,21 +10,21 @@ from hearth.config import ServerSpec
 from hearth.host import private_files
 
 _KEY_BYTES = 32
-# What is longer is not ours, and is left alone; what is shorter or a little longer is replaced.
+# A longer file is not ours, and is left alone; one of another length below this limit is replaced.
 _FILE_LIMIT_BYTES = 4096
 
 
 class Fingerprints:
-    """The hashes of one daemon; `path` is the file of its key, read at the first question."""
+    """Fingerprints of one daemon; `path` is the file of its key, read on first use."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._key = b""
-        # Whether there was a key: under a new one, nothing that was kept is found again.
+        # Whether the key is new: nothing that was stored under a former key is found again.
         self.are_new = False
 
     def load(self) -> None:
-        """Read the key, or make one. Raises OSError and ValueError, and there is a key then, too."""
+        """Read the key, or create one. Raises OSError and ValueError; a key exists even then."""
         if self._key:
             return
         self._key, self.are_new = os.urandom(_KEY_BYTES), True
@@ -33,28 +33,28 @@ class Fingerprints:
             self._key, self.are_new = key, False
 
     def keep(self) -> None:
-        """Have the key in its file, whose folder has to be there. Raises OSError and ValueError.
+        """Write the key to its file, whose folder must exist. Raises OSError and ValueError.
 
-        Where the file has another one, that is the key from now on: hashes that were made before mean nothing then.
+        If the file has another key, that key is used from now on, and earlier hashes are void.
         """
         self.load()
         key = private_files.read(self.path, _FILE_LIMIT_BYTES)
         if key and len(key) != _KEY_BYTES:
             private_files.write(self.path, self._key)
         elif key or not private_files.create(self.path, self._key):
-            # Another process of this profile may have made one meanwhile: what was made first is everybody's.
+            # Another process of this profile may have created a key meanwhile: all processes use the first one.
             self._key = key or private_files.read(self.path, _FILE_LIMIT_BYTES)
 
     def of(self, spec: ServerSpec, *more: object) -> str:
-        """The hash of an entry, and of more that it depends on: texts, numbers, and tuples and lists of them."""
+        """Return the hash of an entry, and of other values it depends on: texts, numbers, tuples and lists of them."""
         started = (spec.command, spec.args, sorted(spec.env.items()), spec.cwd)
         reached = (spec.url, sorted(spec.headers.items()), spec.transport)
-        # Of such values repr is exact: no two different entries look the same.
+        # repr is exact for such values: no two different entries look the same.
         return self.digest(repr((started, reached, *more)).encode("utf-8", "surrogatepass"))
 
     def digest(self, data: bytes) -> str:
-        """The keyed hash of some bytes; `load` comes first."""
-        # Not hashlib: it loads OpenSSL, 4 MB that the daemon would carry for one hash.
+        """Return the keyed hash of some bytes; call `load` first."""
+        # Not hashlib, which loads OpenSSL: 4 MB of memory for one hash.
         from _blake2 import blake2s
 
         return blake2s(data, key=self._key, digest_size=16).hexdigest()

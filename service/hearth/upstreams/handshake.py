@@ -1,4 +1,4 @@
-"""Opening a conversation with an MCP server, and reading what it offers. Coroutines over a `Connection`."""
+"""Handshake with an MCP server, and reading of its lists. Coroutines over a `Connection`."""
 
 import asyncio
 import logging
@@ -15,31 +15,33 @@ from hearth.wire.values import RawBytes
 
 log = logging.getLogger(__name__)
 
-# A server that pages for ever is cut off here; 100 pages of 50 tools are more than any client takes.
+# A server with endless pages is cut off here; 100 pages of 50 tools are more than any client takes.
 PAGES_LIMIT = 100
-# How long a server that refused the one opening as a modern one may take to answer the other.
+# Seconds for a server that has refused `initialize` as a modern server does to answer the other opening.
 DISCOVER_SECONDS = 5.0
 
 
 class Opening(NamedTuple):
-    """How a conversation is opened: the era to ask for first, whether it is the only one, and whether the other one is
-    asked for only after the first was refused."""
+    """Way to open a conversation.
+
+    `era` is asked for first; `only`: it is the only one; `in_turn`: the other is asked for only after a refusal.
+    """
 
     era: str
     only: bool = False
     in_turn: bool = False
 
 
-# For a server that exited when it was opened: old servers exit at a request that they do not know.
+# For a server that exited during the handshake: old servers exit at a request that they do not know.
 CAREFUL = Opening(versions.LEGACY, in_turn=True)
 
 
 class Reply:
-    """A waiter that resolves a future."""
+    """Waiter that resolves a future."""
 
     def __init__(self) -> None:
         self.future: asyncio.Future[json.Message] = asyncio.get_running_loop().create_future()
-        # Nobody may be left to hear of a failure.
+        # A failure may come when no task awaits the future any more.
         self.future.add_done_callback(lambda late: late.cancelled() or late.exception())
 
     def answered(self, message: json.Message) -> None:
@@ -55,7 +57,7 @@ class Reply:
 
 
 async def greet(connection: Connection, opening: Opening, capabilities: bytes) -> ServerCatalog:
-    """Find the era and shake hands. Raises UpstreamError; unbounded."""
+    """Detect the era and complete the handshake. Raises UpstreamError; unbounded."""
     attempt = handshake.Probe(opening.era, opening.only)
     waiting: dict[asyncio.Future[json.Message], tuple[str, int]] = {}
     left = list(attempt.openings)
@@ -64,11 +66,11 @@ async def greet(connection: Connection, opening: Opening, capabilities: bytes) -
             while left and not (opening.in_turn and waiting):
                 await _send_opening(connection, left.pop(0), capabilities, waiting)
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            # In the order of asking: the answer to the first opening tells more than the refusal of the other.
+            # In the order of sending: the answer to the first opening tells more than the refusal of the other.
             for future in [asked for asked in waiting if asked in done]:
                 attempt.receive_answer(waiting.pop(future)[0], future.result())
         if attempt.era == versions.MODERN and not attempt.result:
-            # It refused `initialize` first, and is still to say what it offers.
+            # The server refused `initialize` first, and has not described its capabilities yet.
             if handshake.DISCOVER in left:
                 await _send_opening(connection, handshake.DISCOVER, capabilities, waiting)
             if waiting:
@@ -77,7 +79,7 @@ async def greet(connection: Connection, opening: Opening, capabilities: bytes) -
                     attempt.receive_answer(waiting.pop(late)[0], late.result())
     finally:
         for future, (_, number) in waiting.items():
-            # The losing opening's answer comes later, or never, and is of no interest.
+            # The answer to the losing opening comes later, or never, and is ignored.
             connection.forget(number)
             future.cancel()
     found = _greeting(attempt)
@@ -113,7 +115,7 @@ def _greeting(attempt: handshake.Probe) -> ServerCatalog:
 
 
 def own_params(era: str, **members: RawBytes | None) -> bytes:
-    """The params of a request of Hearth's own."""
+    """Return the params of a request of Hearth's own."""
     params = {key: value for key, value in members.items() if value is not None}
     if era == versions.MODERN:
         params["_meta"] = json.dumps(handshake.envelope({"name": "hearth", "version": __version__}))
@@ -121,13 +123,13 @@ def own_params(era: str, **members: RawBytes | None) -> bytes:
 
 
 async def ask(connection: Connection, era: str, method: str, **members: RawBytes | None) -> RawBytes:
-    """One request of Hearth's own. Returns the raw result; raises UpstreamError."""
+    """Send a request of Hearth's own; return the raw result. Raises UpstreamError."""
     reply = Reply()
     number = connection.request(json.dumps(method), own_params(era, **members), reply)
     try:
         message = await reply.future
     finally:
-        # Given up, it would count as a call in flight for as long as the server lives.
+        # Otherwise a cancelled request would count as a call in flight for as long as the server lives.
         connection.forget(number)
     if message.result is None:
         code, text = values.error(message)
@@ -135,8 +137,8 @@ async def ask(connection: Connection, era: str, method: str, **members: RawBytes
     return message.result
 
 
-async def read_lists(connection: Connection, found: ServerCatalog, kinds: Iterable[ListKind] = KINDS) -> None:
-    """Fetch lists anew, all at the same time. Raises UpstreamError if the tools cannot be read."""
+async def read_lists(connection: Connection, found: ServerCatalog, kinds: Iterable[Kind] = KINDS) -> None:
+    """Fetch lists concurrently. Raises UpstreamError if the tools cannot be read."""
     wanted = [kind for kind in kinds if found.has(kind.capability)]
     lists = await asyncio.gather(*(read_list(connection, found.era, kind) for kind in wanted), return_exceptions=True)
     for kind, items in zip(wanted, lists, strict=True):
@@ -145,7 +147,7 @@ async def read_lists(connection: Connection, found: ServerCatalog, kinds: Iterab
         elif (kind is TOOLS and found.capabilities) or not isinstance(items, UpstreamError):
             raise items
         else:
-            # Many declare resources and have no templates; what they have is not withheld for it.
+            # Many servers declare resources and have no templates; their other lists are not withheld for that.
             log.info("a list was refused: %s", items, extra={"upstream": connection.name})
 
 
@@ -157,7 +159,7 @@ async def read_list(connection: Connection, era: str, kind: ListKind) -> list[It
         for _ in range(PAGES_LIMIT):
             result = await ask(connection, era, kind.method, cursor=reader.cursor)
             for _ in reader.receive_page(result):
-                # A large page takes long: other servers and clients are served between its slices.
+                # A large page takes long: other servers and clients get their turn between its slices.
                 await asyncio.sleep(0)
             if reader.reached or reader.cursor in seen:
                 break
@@ -176,7 +178,7 @@ async def read_list(connection: Connection, era: str, kind: ListKind) -> list[It
 
 
 async def _prepare(items: list[Item]) -> None:
-    """Work out in slices what a long list of tools is compared by; for a short one that is done when it is compared."""
+    """Compute the canonical forms of a long list of tools in slices; a short list is computed when compared."""
     if len(items) > SLICE_ENTRIES and items[0].kind is TOOLS:
         for number, item in enumerate(items):
             pinning.canonical_of(item)
@@ -185,7 +187,7 @@ async def _prepare(items: list[Item]) -> None:
 
 
 def tell_headers(connection: Connection, found: ServerCatalog) -> None:
-    """Over HTTP, some arguments travel as headers, too; a tool whose annotations make no sense is not offered there."""
+    """Tell an HTTP connection which arguments travel as headers, too; remove tools with invalid annotations."""
     if not connection.sends_headers or found.era != versions.MODERN:
         return
     from hearth.mcp import http_headers

@@ -1,8 +1,8 @@
-"""One conversation with a configured server, for those who may share it: started when it is needed, started again when
-it died, stopped when nobody is left.
+"""Instance of a server: one conversation, shared by the clients that may share it.
 
-When that is, `supervision` decides; what it decides is done here. An instance that is obsolete (a config without it, or
-another way of sharing) takes no new calls and ends with its last.
+An instance is started when needed, restarted when it died, and stopped when no client is left. `supervision` decides
+when; this module carries it out. An obsolete instance (a config without it, or another isolation) takes no new calls
+and ends with its last call.
 """
 
 import asyncio
@@ -29,14 +29,15 @@ from hearth.wire import json, values
 
 log = logging.getLogger(__name__)
 
-# How long a call waits for pauses and for starts that fail, besides the one start that it always waits for.
+# Seconds that a call waits for pauses and failed starts, besides the one start that it always waits for.
 RESTART_WAIT_SECONDS = 30.0
 
 
 class Instance:
-    """`connect` makes a connection that is not open yet; `capabilities` is what a legacy server is told of clients.
+    """Instance of one server.
 
-    `recall` tells what a conversation of that era offered to such clients before.
+    `connect` makes a connection that is not open yet. `capabilities` are the client capabilities for a legacy server.
+    `recall` returns the former catalog of a conversation of that era for such clients.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Instance:
         self.spec = spec
         self.name = spec.name
         self.mode = mode
-        # For whom it was made. Of a shared one only the era matters.
+        # The client that the instance was made for. For a shared instance only its era matters.
         self.client_context = context
         self.wanted = wanted
         self.capabilities = capabilities
@@ -61,72 +62,72 @@ class Instance:
         self._error: str | None = None
         self.restarts = 0
         self.stats = CallStats()
-        # Seconds since 1970, when the conversation that runs now began.
+        # Start of the current conversation, in seconds since 1970.
         self.started_at: float | None = None
         self.catalog: ServerCatalog | None = None
         self.connection: Connection | None = None
         self.era = wanted
-        # Whether the server is known to speak that era, and the era that it was asked for first when it answered.
+        # Whether the server is known to speak that era; `asked_era` is the era that it was asked for first.
         self.is_known = False
-        # Whether it has said before what it offers.
+        # Whether the server has given its catalog before.
         self.has_offered = False
         self.asked_era = wanted
         # Whether a call may be sent right now.
         self.open = False
         self.obsolete = False
-        # Who alone will ever use it, if that is so.
+        # The only user that the instance will ever have, if it has one.
         self.owner: object = None
-        # Who uses it now, and everybody who ever did since it was started, by id.
+        # Current users, and the ids of all users since the start.
         self.holders: set[object] = set()
         self.ever: set[str] = set()
-        # Who will come back to this very process, without a call in flight until then.
+        # Users that will come back to this very process, without a call in flight until then.
         self.pins: set[object] = set()
         self.subscriptions = ResourceSubscriptions(spec.name)
         self.log_level: str | None = None
-        # Whether calls may have to wait for their turn, and those that do.
+        # Whether calls may have to wait for their turn, and the calls that wait.
         self.limited = spec.max_concurrency is not None
         self.queue = CallQueue(spec.name, spec.max_concurrency, lambda: self.in_flight)
         self._connect = connect
         self._listener = listener
-        # What such a one offered to such clients before; what is known need not be waited for.
+        # Source of the former catalog for such clients: a known catalog need not be waited for.
         self._recall = recall
         self._starting: asyncio.Task[None] | None = None
         self._terminations = Terminations(lambda: self._supervisor.tell(supervision.Gone(self.need())))
-        # One that could not be started, as long as something is left of it.
+        # A connection that could not be opened, as long as something is left of it.
         self._discarded: Connection | None = None
         self._refresher = ListRefresher(spec.name, spec.start_timeout, self._offered, self._break)
-        # Of the start that goes on: the connection that ended before it was ready, and the era that was found.
+        # During a start: the connection that ended before it was ready, and the detected era.
         self._lost_early: Connection | None = None
         self._greeted_in: str | None = None
         self._stderr: tuple[str, ...] = ()
-        # Set where the last start only wanted a person.
+        # Set if the last start failed only for want of a login.
         self._login: LoginRequired | None = None
         self._workload = Workload()
         self._supervisor = Supervisor(terms_of(spec, mode), self)
 
     @property
     def state(self) -> str:
-        """What it is up to, in the words of `hearth status`."""
+        """State of the instance, in the words of `hearth status`."""
         return self._supervisor.state.phase
 
     @property
     def pause(self) -> float:
-        """Seconds until it may be started again."""
+        """Seconds until the instance may be started again."""
         return self._supervisor.pause
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for it to be ready."""
+        """True if a caller waits for the instance to be ready."""
         return self._supervisor.is_awaited
 
     @property
     def is_eager(self) -> bool:
-        """Whether it runs although nobody uses it."""
+        """True if the instance runs even while unused."""
         return self.spec.start == "eager" and self.mode == isolation.SHARED
 
     @property
     def error(self) -> str | None:
-        """What went wrong last, without the secrets that the server may have repeated."""
+        """Last failure, without the secrets that the server may have repeated."""
         return self._error
 
     @error.setter
@@ -140,11 +141,11 @@ class Instance:
 
     @property
     def in_flight(self) -> int:
-        """How many requests it has not answered."""
+        """Number of unanswered requests."""
         return self.connection.in_flight if self.connection else 0
 
     def reconfigure(self, spec: ServerSpec) -> None:
-        """Go on under an entry that the running process is right for, too."""
+        """Apply a changed entry that the running process also fits."""
         self.spec = spec
         self.limited = spec.max_concurrency is not None
         self.queue.limit = spec.max_concurrency
@@ -157,7 +158,7 @@ class Instance:
     # --- starting
 
     async def ensure(self) -> None:
-        """Return when the server is ready. Raises UpstreamError; everybody who waits gets the same."""
+        """Wait until the server is ready. Raises UpstreamError, the same for all waiters."""
         if self.state == READY:
             return
         if self.state == RETIRED:
@@ -171,7 +172,7 @@ class Instance:
             raise UpstreamError(f"server {self.name!r} was not ready within {patience:g} s{why}") from None
 
     def reset_failures(self) -> None:
-        """What it did wrong is forgotten: it may have been mended."""
+        """Forget former failures: the server may have been repaired."""
         if self.state != READY:
             self.error = None
         self._supervisor.tell(supervision.Forgiven(self.need()))
@@ -186,7 +187,7 @@ class Instance:
             self._fail(exc)
 
     def _start_ended(self, task: asyncio.Task[None]) -> None:
-        """End a start in an event also where it was cancelled, or its own handling of failures failed."""
+        """Report the end of a start as an event, even if it was cancelled or its own failure handling failed."""
         unforeseen = None if task.cancelled() else task.exception()
         if task is self._starting and self.state == STARTING:
             self._fail(unforeseen or UpstreamError(f"the start of server {self.name!r} was interrupted"))
@@ -203,16 +204,16 @@ class Instance:
         if isinstance(exc, LoginRequired):
             log.info("%s", exc, extra={"upstream": self.name})
             self._login = exc
-            # No failure of its own: it is tried whenever somebody wants it, for the login may have come.
+            # Not a failure of the server: every caller triggers another try, since the login may have come.
             self._supervisor.tell(supervision.Failed(chance(), self.need(), counts=False))
             return
-        # Without its last words, which may carry anything.
+        # The log gets no last lines of stderr, which may contain anything.
         unforeseen = None if isinstance(exc, HearthError) else exc
         log.warning("could not be started: %s", exc, exc_info=unforeseen, extra={"upstream": self.name})
         self._supervisor.tell(supervision.Failed(chance(), self.need()))
 
     def _break(self, exc: BaseException) -> None:
-        """Stop the process of a ready instance whose own code failed: its state is not to be trusted."""
+        """Stop the process of a ready instance after an internal error: its state cannot be trusted."""
         log.error("unhandled exception in a task of this server: %s", exc, exc_info=exc, extra={"upstream": self.name})
         connection = self.connection
         if connection and self._lost(connection, f"internal error: {exc}", by_itself=False):
@@ -234,7 +235,7 @@ class Instance:
         self._listener.started(self)
         self._listener.catalog_changed(self)
         self._refresher.ready(self.connection, self.catalog)
-        # Those whose turn had not come when the former one ended.
+        # Calls whose turn had not come when the former process ended.
         self.queue.advance()
 
     async def _open_bounded(self) -> None:
@@ -242,7 +243,7 @@ class Instance:
             async with asyncio.timeout(self.spec.start_timeout):
                 await self._open()
         except (Exception, asyncio.CancelledError) as exc:
-            # Whatever it was: another may be started as soon as it is told.
+            # Whatever the cause: another process may be started as soon as the failure is reported.
             await self._discard()
             if isinstance(exc, TimeoutError):
                 raise UpstreamError(
@@ -252,18 +253,18 @@ class Instance:
                 raise InstallationChanged(exc) from exc
             if isinstance(exc, HearthError) and not isinstance(exc, LoginRequired):
                 raise UpstreamError(f"server {self.name!r} could not be started: {exc}") from exc
-            # A person is needed, and is told just that; or nobody has foreseen it.
+            # LoginRequired reaches the user unchanged, as does any unexpected exception.
             raise
 
     async def _open(self) -> None:
-        # Once it has said which era it speaks, it is asked for nothing else.
+        # Once the server's era is known, no other is asked for.
         only = self.catalog is not None or not era_choice.is_found_out(self.spec)
         try:
             await self._converse(Opening(self.era if only else self.wanted, only))
         except UpstreamError as exc:
             if only or not self._has_exited or isinstance(exc, LoginRequired):
                 raise
-            # An old server may exit when it is asked for something unknown: it is asked for one thing at a time.
+            # An old server may exit at an unknown request: ask for one era at a time.
             era = self._greeted_in or (self.wanted if self.is_known else None)
             again = Opening(era, True) if era else CAREFUL
             await self._discard()
@@ -285,13 +286,13 @@ class Instance:
         self.era = self._greeted_in = found.era
         before = self._recall(self.capabilities, found.era)
         if before:
-            # Good enough to begin with: its lists are read while it works.
+            # The former catalog is good enough to begin with: the lists are read while calls run.
             found.adopt(before)
             self._refresher.refresh(KINDS)
         else:
             await handshake.read_lists(connection, found)
         if self._has_exited:
-            # Between its last answer and this line: nothing else would tell that it is gone.
+            # The server may have exited between its last answer and this line: nothing else would report it.
             raise await connection.why_lost()
         handshake.tell_headers(connection, found)
         if found.era == versions.MODERN:
@@ -300,7 +301,7 @@ class Instance:
 
     @property
     def _has_exited(self) -> bool:
-        """Whether the server that is being started is gone, or can no longer be talked to."""
+        """True if the starting server is gone, or can no longer be reached."""
         return self.connection is None or self.connection is self._lost_early
 
     def _last_words(self) -> str:
@@ -320,10 +321,10 @@ class Instance:
         self.subscriptions.disconnected()
         self._refresher.end()
 
-    # --- what supervision wants to know, and has done
+    # --- interface for supervision
 
     def need(self) -> Need:
-        """Who needs it."""
+        """Return the current need for the instance."""
         if self.obsolete:
             return Need()
         return Need(
@@ -331,7 +332,7 @@ class Instance:
         )
 
     def load(self) -> Load:
-        """What it has done since it was last looked at, and has to do."""
+        """Return the load since the last look, and the pending work."""
         connection = self.connection
         if connection is None:
             return Load()
@@ -339,7 +340,7 @@ class Instance:
         return self._workload.look(connection, self.stats, busy)
 
     def perform(self, instruction: str) -> None:
-        """Do what was decided."""
+        """Perform an instruction of supervision."""
         if instruction == supervision.START:
             if self.error:
                 log.info("starting again after a failure restarts=%d", self.restarts, extra={"upstream": self.name})
@@ -370,16 +371,16 @@ class Instance:
     # --- the end of a process
 
     def _detach(self, connection: Connection, by_itself: bool) -> None:
-        """Whoever calls now waits for the next one."""
+        """Give up a connection: new calls wait for the next one."""
         self.connection = None
         self._terminations.detach(connection, by_itself)
         self.open = False
         self._lose_touch()
 
-    # --- what the connection tells its owner
+    # --- events of the connection
 
     def lost(self, connection: Connection) -> None:
-        """Nothing can be said to the server, or heard from it, any more."""
+        """Note that nothing can be sent to the server, or received from it, any more."""
         if self._lost(connection, "it closed its input or output"):
             self._terminations.expedite(connection)
         elif connection is self.connection:
@@ -400,7 +401,7 @@ class Instance:
         self.queue.fail(UpstreamError(f"server {self.name!r} ended before it took the call"))
 
     def closed(self, connection: Connection, why: str) -> None:
-        """The conversation is over."""
+        """Note that the conversation is over."""
         self._lost(connection, why)
         by_itself = self._terminations.closed(connection)
         if by_itself is not None:
@@ -411,12 +412,13 @@ class Instance:
             self._listener.ended(self, connection)
             self._terminations.left(connection)
         elif connection is self.connection:
-            # While it was being started; any other was given up, and its last words come after its successor's first.
+            # Closed during the start. Any other connection was given up, and its last lines of stderr come after its
+            # successor's first ones.
             self.connection = None
             self._stderr = connection.last_words
 
     def noticed(self, connection: Connection, message: json.Message, cause: int | None) -> None:
-        """A notification."""
+        """Handle a notification of the server."""
         kinds = CHANGES.get(message.method or "")
         if kinds:
             self._refresher.notice(kinds)
@@ -430,18 +432,18 @@ class Instance:
         self._listener.catalog_changed(self, noticed)
 
     def asked(self, connection: Connection, message: json.Message, cause: int | None) -> None:
-        """A request of the server's."""
+        """Pass on a request of the server."""
         self._listener.asked(self, connection, message, cause)
 
     # --- ending
 
     def mark_stale(self) -> None:
-        """No new calls: another instance takes them."""
+        """Take no new calls: another instance takes them."""
         self.obsolete = True
         self.open = False
 
     async def retire(self) -> None:
-        """End it, by the bounded sequence, for good."""
+        """Stop the instance permanently, by the bounded sequence."""
         self.mark_stale()
         self._fail_queue()
         self._supervisor.tell(supervision.Retired())
@@ -453,10 +455,10 @@ class Instance:
         await self._discard()
 
     async def finish(self, seconds: float) -> None:
-        """End it when its calls are done, bounded."""
+        """Stop the instance when its calls are done, or after `seconds`."""
         self.mark_stale()
         deadline = time.monotonic() + seconds
-        # One that is still being started has no calls: who waits for it is served by its successor.
+        # An instance that is still starting has no calls: its successor serves the waiters.
         while self.state == READY and (self.in_flight or self.queue or self.pins) and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
         if self.connection and self.in_flight:

@@ -1,9 +1,8 @@
-"""The definitions of tools as they were first seen or last approved, kept from one daemon to the next.
+"""Store of tool definitions as first seen or last approved, kept from one daemon to the next.
 
-One private file for each server of a profile, by its name: another token or another version of the program is no
-reason to trust it anew. Written by the daemon when something is new, and by the command line when something is
-approved; a lock is between the two. A file that cannot be read is no permission: of a server that is pinned, everything
-is withheld then.
+There is one private file for each server of a profile, by its name: another token or another version of the program is
+no reason to trust it again. The daemon writes a file when something is new, the command line when something is
+approved; a lock serializes the two. An unreadable file grants nothing: all tools of a pinned server are withheld then.
 """
 
 import logging
@@ -25,16 +24,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _VERSION = 1
-# A message from a server is no longer (message_limit), and hardly ever near it.
+# A message from a server is no longer than this (message_limit), and hardly ever near it.
 FILE_LIMIT_BYTES = 64 * 1024 * 1024
-# What is worked out of a server's offers again and again; of more, the oldest is forgotten.
+# Cached results of comparing a catalog with its pins; above this number the oldest is dropped.
 VETTED_LIMIT = 32
 
 Stamp = tuple[int, int, int] | None
 
 
 class Unusable(Exception):
-    """A file that cannot be read, and why. `is_garbage`: it can be read, and makes no sense."""
+    """Error for a file that cannot be used. `is_garbage`: it can be read, but its content is invalid."""
 
     def __init__(self, reason: str, is_garbage: bool) -> None:
         super().__init__(reason)
@@ -42,7 +41,7 @@ class Unusable(Exception):
 
 
 class PinPage(NamedTuple):
-    """One server's file as it was read: its content, None if there is no file, or what is wrong with it."""
+    """One server's file as read: its content, None if there is no file, or the problem with it."""
 
     stamp: Stamp
     pinned: Pinned | None = None
@@ -50,7 +49,7 @@ class PinPage(NamedTuple):
 
 
 class PinStore:
-    """Those of one profile (Places.pins)."""
+    """Pins of one profile (Places.pins)."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -62,10 +61,10 @@ class PinStore:
     # --- for the daemon: nothing here raises
 
     def see(self, server: str, variant: str, offering: ServerCatalog, is_pinned: bool) -> None:
-        """A server has said what it offers to one kind of client.
+        """Compare a server's catalog for one kind of client with its pins, and store new definitions.
 
-        The first list of all is trusted. Of a server that is not pinned, so is the first one to each kind of client:
-        some show more to clients that can do more.
+        The very first list is trusted. For a server that is not pinned, so is the first list for each kind of client:
+        some servers show more to clients with more capabilities.
         """
         try:
             locked = self._lock.acquire(blocking=False)
@@ -85,7 +84,7 @@ class PinStore:
             self._lock.release()
 
     def withheld(self, server: str, offering: ServerCatalog) -> frozenset[str]:
-        """The tools among those offered that are not known; all of them where it cannot be told."""
+        """Return the tools of a catalog that are not known; all tools if the file cannot be used."""
         page = self._page(server)
         key = (server, offering.key)
         if key not in self._vetted:
@@ -98,24 +97,24 @@ class PinStore:
         return self._vetted[key]
 
     def changes(self, server: str) -> list[Change]:
-        """How what the server offers differs from what is known."""
+        """Return the differences between the server's tools and its pins."""
         pinned = self._page(server).pinned
         return pinned.changes() if pinned else []
 
     def is_garbled(self, server: str) -> bool:
-        """Whether its file can be read and makes no sense."""
+        """Tell whether the server's file can be read but is invalid."""
         found = self._page(server).problem
         return found is not None and found.is_garbage
 
     def problem(self, server: str) -> str | None:
-        """Why nothing is known of it, where that is not so because it was never seen."""
+        """Return the problem with the server's file, if any; a server that was never seen has none."""
         found = self._page(server).problem
         return f"{self._path(server)}: {found}" if found else None
 
     # --- for the command line
 
     def servers(self) -> list[str]:
-        """Of which there are files."""
+        """Return the names of the servers that have files."""
         try:
             names = sorted(name for name in os.listdir(self.folder) if name.endswith(".json"))
         except OSError:
@@ -129,7 +128,7 @@ class PinStore:
         return sorted(found)
 
     def approve(self, server: str, changes: list[Change]) -> None:
-        """Accept these changes for good. Raises StartError, OSError."""
+        """Accept these changes permanently. Raises StartError, OSError."""
         self._lock.acquire()
         try:
             page = self._page(server)
@@ -142,7 +141,7 @@ class PinStore:
     # --- files
 
     def _page(self, server: str) -> PinPage:
-        """What is in the file now, which somebody may have written since."""
+        """Return the current content of the file, which another process may have written since."""
         path = self._path(server)
         stamp = _stamp(path)
         page = self._pages.get(server)
@@ -172,7 +171,7 @@ class PinStore:
                 return
             except (OSError, StartError) as exc:
                 self._complain(server, "written", exc)
-        # As long as this daemon lives; the next one sees it for itself.
+        # Remembered for the life of this daemon; the next one compares for itself.
         self._turn(server, PinPage(_stamp(self._path(server)), pinned))
 
     def _write(self, server: str, pinned: Pinned, durable: bool = False) -> None:
@@ -187,7 +186,7 @@ class PinStore:
             "listed": pinned.listed,
         }
         path = self._path(server)
-        # Without an indent, which the standard library writes ten times as slowly: the loop waits for it.
+        # Without an indent, which makes the standard library ten times slower while the loop waits.
         private_files.write(path, json.dumps(document).encode() + b"\n", durable)
         self._turn(server, PinPage(_stamp(path), pinned))
 
@@ -210,13 +209,13 @@ def _stamp(path: str) -> Stamp:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
-        # It is there, or may be.
+        # The file exists, or may exist.
         return (0, 0, 0)
     return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def _document(path: str) -> dict[str, Any]:
-    """The file as it was written. Raises Unusable."""
+    """Read a file as a document. Raises Unusable."""
     import json
 
     try:
@@ -235,7 +234,7 @@ def _document(path: str) -> dict[str, Any]:
 
 
 def _pinned(tree: dict[str, Any]) -> Pinned:
-    """What the file tells. Raises Unusable."""
+    """Return the pins in a document. Raises Unusable."""
     known, unapproved, listed = (tree.get(key) for key in ("known", "unapproved", "listed"))
     if not (_is_table(known, _is_texts) and _is_table(unapproved, _is_named_texts) and _is_table(listed, _is_texts)):
         raise Unusable("it has not what a file of this version has", is_garbage=True)
@@ -255,7 +254,7 @@ def _is_named_texts(value: object) -> bool:
 
 
 class ToolPinning:
-    """Comparison of one server's tools with its pins. Without pins nothing is known, and nothing withheld."""
+    """Comparison of one server's tools with its pins. Without a pin store, nothing is known and nothing withheld."""
 
     def __init__(self, server: str, catalogs: "ServerCatalogs", pins: PinStore | None) -> None:
         self._server = server
@@ -265,7 +264,7 @@ class ToolPinning:
     def see(self, profile: bytes, catalog: ServerCatalog, is_pinned: bool, is_per_era: bool = False) -> None:
         """Compare the catalog for such clients with the known tools.
 
-        The era counts only where the clients of each era have a process of their own: elsewhere it is the one that
+        The era counts only if the clients of each era have a process of their own: otherwise it is merely the era that
         came first, or was tried later.
         """
         if self._pins:
@@ -275,11 +274,11 @@ class ToolPinning:
             self._pins.see(self._server, variant, catalog, is_pinned)
 
     def withheld(self, catalog: ServerCatalog) -> frozenset[str]:
-        """Return the tools of a pinned server that nobody has approved."""
+        """Return the unapproved tools of a pinned server."""
         if self._pins is None:
             return frozenset()
         if self._pins.is_garbled(self._server):
-            # The server may never be started, with nothing that could be called: its last catalog can be approved.
+            # With every tool withheld the server may never be started: record its last catalog, which can be approved.
             known = self._catalogs.known.items()
             profile = next((profile for profile, each in known if each is catalog), capabilities.FULL)
             self.see(profile, catalog, is_pinned=True)

@@ -1,4 +1,4 @@
-"""One child process on the event loop: its output in, its input out, and the certain way to end it."""
+"""Child process on the event loop: its output, its input, and its reliable termination."""
 
 import asyncio
 import logging
@@ -14,13 +14,13 @@ from hearth.write_batch import BufferedWriter
 
 log = logging.getLogger(__name__)
 
-# A server that was told that its input ended gets this long to finish by itself …
+# After the end of its input a server gets this long to exit by itself …
 EOF_GRACE_SECONDS = 2.0
 # … and this long after SIGTERM. Both must fit into TimeoutStopSec of the unit, after the drain.
 TERM_GRACE_SECONDS = 3.0
-# How long after its death a child's output may still be open, held by a process that left its group.
+# Time for which a dead child's output may stay open, held by a process that left its group.
 LAST_WORDS_SECONDS = 1.0
-# The same for its stderr alone, which many a helper that stays behind holds open.
+# The same for its stderr alone, which helpers that stay behind often hold open.
 STDERR_SECONDS = 0.1
 
 
@@ -29,9 +29,9 @@ def _as_it_is(text: str) -> str:
 
 
 class Process:
-    """A running child. `on_output` gets its stdout in chunks, `on_exit` its exit code, once.
+    """Child process. `on_output` gets its stdout in chunks, `on_exit` its exit code, once.
 
-    `on_lost` is told when a pipe to it has ended: its exit follows. `mask` takes secrets out of its stderr.
+    `on_lost` is called when a pipe to it has ended: its exit follows. `mask` removes secrets from its stderr.
     """
 
     def __init__(
@@ -65,25 +65,25 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The child's pid, which is its process group's too; 0 before the start."""
+        """Pid of the child, and of its process group; 0 before the start."""
         return self._child.pid if self._child else 0
 
     async def start(
         self, argv: Sequence[str], environment: Mapping[str, str], cwd: str, limits: Mapping[str, str] | None = None
     ) -> None:
-        """Start the program. Raises UpstreamError with the reason when it cannot be."""
+        """Start the program. Raises UpstreamError with the reason if it cannot be started."""
         if SEAMS:
             SEAMS.hit("before-exec")
         self._child = children.spawn(self.name, argv, environment, cwd, limits or {})
         log.info("process started pid=%d", self._child.pid, extra={"upstream": self.name})
-        # Shielded: a start that is given up half way would leave pipes that belong to nobody and a child that nobody
-        # watches. It is a matter of a few turns of the loop.
+        # Shielded: a start that is cancelled half way would leave pipes without an owner and a child without a watcher.
+        # Connecting takes only a few turns of the loop.
         self._connecting = asyncio.ensure_future(self._connect_pipes(self._child))
         await asyncio.shield(self._connecting)
 
     async def _connect_pipes(self, child: children.Child) -> None:
         loop = asyncio.get_running_loop()
-        # First: the output may have a line that is kept with those of stderr.
+        # First: a line of the output may have to be kept with those of stderr.
         said = self._stderr = Stderr(self.name, child.pid, self.stderr, self._mask, self._end_of_stderr)
         out, _ = await loop.connect_read_pipe(lambda: _Output(self), child.stdout)
         self._readers = [out]
@@ -96,7 +96,7 @@ class Process:
     def _reap(self) -> None:
         if self._child is None or self.exited.is_set():
             return
-        # The leader is a zombie until it is waited for, so its group's number cannot belong to anybody else yet.
+        # The leader is a zombie until it is waited for, so its group id cannot have been reused yet.
         self._child.kill()
         code = self.exit_code = self._child.wait()
         self._child.clear()
@@ -106,13 +106,13 @@ class Process:
         self.exited.set()
         if self._stdin:
             self._stdin.transport.abort()
-        # What it has said is still to be read; nothing can be said to it.
+        # Its output must still be read; nothing can be sent to it.
         self._on_lost()
         self._code = code
         self._finish_soon()
 
     def _finish_soon(self) -> None:
-        """It has exited. What it wrote before is still in the pipes and comes first."""
+        """Finish after the exit: output that is still in the pipes comes first."""
         if self._late:
             self._late.cancel()
         if self._output_ended and self._stderr_ended:
@@ -134,13 +134,13 @@ class Process:
             self._finish_soon()
 
     def _lost_touch(self) -> None:
-        """A pipe to a child that lives has ended: nobody could ever talk with it again, so it is ended, too."""
+        """Stop a living child after the end of a pipe: no communication with it is possible any more."""
         if not self.exited.is_set() and self._stopping is None:
             self._stopping = asyncio.ensure_future(self._stop_if_it_lives())
             self._on_lost()
 
     async def _stop_if_it_lives(self) -> None:
-        # Of a child that has just exited, the ends of the pipes are noticed first.
+        # When a child exits, the ends of its pipes are noticed first.
         if not await self._exits_within(LAST_WORDS_SECONDS):
             log.warning("it closed its input or output and lives on: it is ended", extra={"upstream": self.name})
             await self._stop()
@@ -160,11 +160,11 @@ class Process:
         return self._stderr.stray(line) if self._stderr else ""
 
     def write(self, data: bytes, limit: int | None = None) -> None:
-        """Queue bytes for the child's stdin. Raises UpstreamBusy when more than `limit` bytes are waiting already."""
+        """Queue bytes for the child's stdin. Raises UpstreamBusy if more than `limit` bytes are waiting already."""
         stdin = self._stdin
         if stdin is None or stdin.transport.is_closing():
             if stdin is not None:
-                # Before the loop says so: who comes next need not try.
+                # Before the loop reports it: later callers need not try.
                 self._lost_touch()
             raise UpstreamError(f"server {self.name!r} is not running")
         if limit is not None and stdin.waiting() > limit:
@@ -174,7 +174,7 @@ class Process:
         stdin.write(data)
 
     def hold_output(self, held: bool) -> None:
-        """Stop reading what it writes, so that it waits in its pipe; or go on."""
+        """Pause reading the child's output, so that it blocks on its pipe; or resume."""
         output = self._output
         if output and not output.is_closing():
             if held:
@@ -183,14 +183,14 @@ class Process:
                 output.resume_reading()
 
     def abandon(self) -> None:
-        """Read nothing more of what it writes, and end it."""
+        """Stop reading the child's output, and stop the child."""
         if not self.exited.is_set() and self._stopping is None:
             self.hold_output(True)
             self._stopping = asyncio.ensure_future(self._stop())
             self._on_lost()
 
     async def stop(self) -> None:
-        """End the child: close its stdin, wait, terminate its group, wait, kill it. Returns when it is reaped."""
+        """Stop the child: close its stdin, wait, terminate its group, wait, kill it. Return when it is reaped."""
         if self._child is None or self.exited.is_set():
             return
         if self._stopping is None:
@@ -223,7 +223,7 @@ class Process:
 
 
 def describe_exit(code: int) -> str:
-    """Say an exit code in words."""
+    """Describe an exit code in words."""
     return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
 

@@ -1,7 +1,7 @@
-"""Keeping up with the lists of one instance: asked for anew when the server says that they have changed.
+"""Refresh of the lists of one instance when the server reports a change.
 
-A legacy server says so by itself; a modern one is asked for its notices, and asked again when it ends their stream.
-Knows nothing of who is told.
+A legacy server reports changes by itself; a modern one is asked for a stream of notices, and asked again when it ends
+the stream. Knows nothing of the receivers.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ from hearth.wire import json
 
 log = logging.getLogger(__name__)
 
-# Between two readings of lists that change all the time.
+# Between two fetches of lists that change all the time.
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 60.0
 
 
 class ListRefresher:
-    """What one instance offers, kept up to date while it runs.
+    """Refresher of one instance's catalog while the instance runs.
 
-    `patience` is how many seconds a reading may take; `changed` is told when what was offered is up to date again, and
-    which of its lists the server itself has called changed; `broken` of an exception that is a defect of this program.
+    `patience` is the time limit of a fetch in seconds. `changed` is called when the catalog is up to date again, with
+    the lists that the server itself has called changed; `broken` with an exception that is a defect of this program.
     """
 
     def __init__(
@@ -48,34 +48,34 @@ class ListRefresher:
         self._refreshing: asyncio.Task[None] | None = None
         self._stale: dict[ListKind, None] = {}
         # Lists that a ready server called changed, until clients are told.
-        self._noticed: set[ListKind] = set()
-        # When clients were told last, by the loop's clock.
+        self._noticed: set[Kind] = set()
+        # Time of the last notice to clients, by the loop's clock.
         self._told_at = -math.inf
-        # Seconds before a stream of notices that the server ended is asked for again.
+        # Seconds before Hearth asks again for a stream of notices that the server ended.
         self._relisten = RELISTEN_SECONDS
 
     # --- the conversation
 
     def begin(self) -> None:
-        """A server was started; what a former one has said of its lists is over."""
+        """Reset for a new process: notices of a former one no longer count."""
         self._stale.clear()
         self._noticed.clear()
         self._relisten = RELISTEN_SECONDS
 
     def ready(self, connection: Connection, offering: ServerCatalog) -> None:
-        """Its lists have been read. What it has called changed meanwhile is read again."""
+        """Begin after the first fetch; fetch again the lists that the server has called changed meanwhile."""
         self._connection, self._offering = connection, offering
         if self._stale:
             self.refresh(())
 
     def end(self) -> None:
-        """There is nobody to ask any more."""
+        """Stop refreshing: the connection is gone."""
         self._connection = None
 
     # --- notices
 
     def listen(self, connection: Connection, found: ServerCatalog) -> None:
-        """Ask a modern server for its change notices; it answers only when it is done with them."""
+        """Ask a modern server for its change notices; it answers only when it ends the stream."""
         wanted = {kind.listen: True for kind in KINDS if found.has(kind.capability) and found.announces(kind)}
         if wanted:
             params = handshake.own_params(versions.MODERN, notifications=json.dumps(wanted))
@@ -84,9 +84,9 @@ class ListRefresher:
             )
 
     def _unheard(self, connection: Connection) -> None:
-        """The server has ended the stream of its notices: it is asked again, also for what it has told meanwhile."""
+        """Schedule another stream of notices after the server ended one; the lists are then fetched again, too."""
         if connection is self._connection:
-            # One that ends every stream is asked ever more seldom.
+            # A server that ends every stream is asked less and less often.
             asyncio.get_running_loop().call_later(self._relisten, self._listen_again, connection)
             self._relisten = min(self._relisten * 2, LONGEST_PAUSE_SECONDS)
 
@@ -101,15 +101,15 @@ class ListRefresher:
 
     # --- lists
 
-    def notice(self, kinds: Iterable[ListKind]) -> None:
-        """Take a notice of the server: clients get it when the lists were read again, also if they are equal."""
+    def notice(self, kinds: Iterable[Kind]) -> None:
+        """Take a notice of the server: clients get it after the next fetch, even if the lists are equal."""
         kinds = list(kinds)
         if self._connection:
             self._noticed.update(kinds)
         self.refresh(kinds)
 
-    def refresh(self, kinds: Iterable[ListKind]) -> None:
-        """Fetch lists anew, then tell; bursts of notices become one fetch more."""
+    def refresh(self, kinds: Iterable[Kind]) -> None:
+        """Fetch lists again, then notify; a burst of notices causes one more fetch."""
         self._stale.update(dict.fromkeys(kinds))
         if self._refreshing is None and self._connection:
             self._refreshing = asyncio.create_task(self._refresh())
@@ -117,8 +117,8 @@ class ListRefresher:
     async def _refresh(self) -> None:
         pause = 0.0
         try:
-            # A server that calls its lists changed whenever it has answered would be read, and clients told, all the
-            # time. Notices that come meanwhile share the reading.
+            # A server that reports a change after each of its answers would cause endless fetches and notices. Notices
+            # that come during the pause share the fetch.
             await asyncio.sleep(self._told_at + FIRST_PAUSE_SECONDS - asyncio.get_running_loop().time())
             while self._stale and self._connection and self._offering:
                 connection, kinds = self._connection, list(self._stale)
@@ -127,12 +127,12 @@ class ListRefresher:
                     await handshake.read_lists(connection, self._offering, kinds)
                     handshake.tell_headers(connection, self._offering)
                 if self._stale and not pause:
-                    # A burst: only the last is worth telling of.
+                    # A burst: only the last change is worth a notice.
                     pause = FIRST_PAUSE_SECONDS
                     continue
                 self._tell()
                 if self._stale:
-                    # One whose lists change whenever they are read is read ever more seldom.
+                    # Lists that change with every fetch are fetched less and less often.
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
         except (UpstreamError, TimeoutError) as exc:
@@ -143,11 +143,11 @@ class ListRefresher:
         finally:
             self._refreshing = None
             if self._stale and self._connection:
-                # It changed again while an answer was waited for that never came.
+                # A list changed again during a fetch that failed.
                 asyncio.get_running_loop().call_later(RELISTEN_SECONDS, self.refresh, ())
 
     def _tell(self) -> None:
-        # A list that was called changed while it was read is read once more first.
+        # A list that was called changed during its fetch is fetched once more first.
         read = self._noticed - self._stale.keys()
         self._noticed -= read
         self._told_at = asyncio.get_running_loop().time()

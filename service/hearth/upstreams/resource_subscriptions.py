@@ -1,7 +1,7 @@
-"""The resources of one instance that somebody wants to be told about: counted, and kept up with the server.
+"""Resource subscriptions of one instance: counted by holder, and synchronized with the server.
 
-A legacy server is subscribed to each; a modern one gets one `subscriptions/listen` for all of them, replaced by
-the next before it is given up, so that nothing falls between the two.
+A legacy server gets one subscription for each resource; a modern one gets one `subscriptions/listen` for all. The next
+stream is opened before the former one is cancelled, so that no update is lost between the two.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from hearth.wire import json, values
 
 log = logging.getLogger(__name__)
 
-# Before a stream that the server ended is asked for again.
+# Pause before Hearth asks again for a stream that the server ended.
 RELISTEN_SECONDS = 1.0
-# Replaced streams of a server that acknowledges none; above it the oldest is given up.
+# Replaced streams of a server that acknowledges none; above this number the oldest is cancelled.
 FORMER_LIMIT = 10
 
 
 class IgnoreReply:
-    """Waits for an answer that only matters when it is a failure. `ended` is told when one came at all."""
+    """Waiter that logs a refusal and ignores any other answer. `ended` is called if the request ends otherwise."""
 
     def __init__(self, name: str, ended: Callable[[], None] | None = None) -> None:
         self._name = name
@@ -45,39 +45,39 @@ class IgnoreReply:
 
 
 class ResourceSubscriptions:
-    """Who wants to hear of which resource. `holder` is anything hashable."""
+    """Subscriptions of all holders of one instance. `holder` is anything hashable."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._holders: dict[str, set[object]] = {}
         self._connection: Connection | None = None
         self._era = versions.LEGACY
-        # What the server was asked for.
+        # Resources that the server was asked for.
         self._asked: set[str] = set()
         self._listen: int | None = None
-        # Streams that are replaced, until the one in their place is acknowledged.
+        # Replaced streams, until their replacement is acknowledged.
         self._former: list[int] = []
 
     def __bool__(self) -> bool:
         return bool(self._holders)
 
     def hold(self, uri: str, holder: object) -> None:
-        """Somebody wants to hear of it."""
+        """Subscribe a holder to a resource."""
         self.hold_all((uri,), holder)
 
     def hold_all(self, uris: Iterable[str], holder: object) -> None:
-        """Somebody wants to hear of them; the server is asked once."""
+        """Subscribe a holder to several resources; the server is asked once."""
         for uri in uris:
             self._holders.setdefault(uri, set()).add(holder)
         self._sync()
 
     def release(self, uri: str, holder: object) -> None:
-        """It no longer does."""
+        """Unsubscribe a holder from a resource."""
         self._remove(uri, holder)
         self._sync()
 
     def leave(self, holder: object) -> None:
-        """It wants to hear of nothing any more."""
+        """Remove all subscriptions of a holder."""
         for uri in [uri for uri, holders in self._holders.items() if holder in holders]:
             self._remove(uri, holder)
         self._sync()
@@ -89,17 +89,17 @@ class ResourceSubscriptions:
             self._holders.pop(uri, None)
 
     def holders(self, uri: str) -> list[tuple[object, str]]:
-        """Who is told of a change of that resource, and the URI that each of them holds: its own, or one above it."""
+        """Return the holders to notify of a resource's change, each with the URI it holds: this one or a parent."""
         return [(holder, held) for held in self._holders if _covers(held, uri) for holder in self._holders[held]]
 
     def connected(self, connection: Connection, era: str) -> None:
-        """There is a server to ask, new or again."""
+        """Renew the subscriptions on a new connection."""
         self._connection, self._era = connection, era
         self._asked, self._listen, self._former = set(), None, []
         self._sync()
 
     def acknowledged(self, listen: int | None) -> None:
-        """The server has begun with a stream."""
+        """Note that the server has acknowledged a stream."""
         if listen is not None and listen == self._listen:
             self._give_up_former(0)
 
@@ -108,7 +108,7 @@ class ResourceSubscriptions:
             self._connection.cancel(self._former.pop(0))
 
     def disconnected(self) -> None:
-        """There is none."""
+        """Note that the connection is gone."""
         self._connection = None
 
     def _sync(self) -> None:
@@ -125,7 +125,7 @@ class ResourceSubscriptions:
             self._asked = set(self._holders)
 
     def _ended(self, connection: Connection, listen: int) -> None:
-        """The server has ended a stream; one that is replaced already is no loss."""
+        """Note that the server has ended a stream, and ask again unless the stream was already replaced."""
         if self._connection is connection and listen == self._listen:
             self._asked, self._listen = set(), None
             asyncio.get_running_loop().call_later(RELISTEN_SECONDS, self._sync)
@@ -136,14 +136,14 @@ class ResourceSubscriptions:
             (b'"resources/unsubscribe"', self._asked - self._holders.keys()),
         ):
             for uri in sorted(uris):
-                # Standing: one that the server never answers must not count as a call in flight.
+                # As a stream: a request that the server never answers must not count as a call in flight.
                 connection.request_stream(method, json.join({"uri": json.dumps(uri)}), IgnoreReply(self._name))
 
     def _listen_anew(self, connection: Connection) -> None:
         former, self._listen = self._listen, self._stand(connection) if self._holders else None
         if former is not None:
             self._former.append(former)
-        # With nothing in its place there is nothing to wait for.
+        # Without a replacement there is no acknowledgement to wait for.
         self._give_up_former(FORMER_LIMIT if self._listen is not None else 0)
 
     def _stand(self, connection: Connection) -> int:

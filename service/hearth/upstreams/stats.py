@@ -1,35 +1,35 @@
-"""How many calls a server was given, how many of them failed, and how long they took. Pure, and small for ever.
+"""Statistics of a server's calls: number, errors and durations. Pure, and bounded in size.
 
-Adding is on the path of every call: a few additions, a ring, and a search among a dozen numbers, 0.2 µs in all. What it
-costs to sort is paid by who asks.
+Adding is on the path of every call: a few additions, a ring buffer, and a search among a dozen numbers, 0.2 µs in all.
+Sorting happens only when the figures are read.
 """
 
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable
 
-# The last calls, of which the times are known: enough for a steady 95th percentile, 16 KB of numbers.
+# The last calls, whose durations are kept: enough for a steady 95th percentile, 16 KB of numbers.
 LAST_CALLS = 512
-# Calls are counted by how long they took, up to each of these, and beyond: from what a server answers out of its memory
-# to what a person would have given up on.
+# Upper bounds of the histogram of durations, plus one bucket beyond: from an answer out of the server's memory to a
+# call that a person would have given up on.
 BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0)
 
 
 class CallStats:
-    """The figures of one instance, or of all that a server has had."""
+    """Statistics of one instance, or of all instances that a server has had."""
 
     __slots__ = ("_seconds", "by_duration", "calls", "errors", "seconds")
 
     def __init__(self) -> None:
         self.calls = 0
         self.errors = 0
-        # How long all of them took together, and how many took how long: the last number is beyond every bound.
+        # Total duration of all calls, and the histogram: its last number counts calls beyond every bound.
         self.seconds = 0.0
         self.by_duration = [0] * (len(BOUNDS_SECONDS) + 1)
         self._seconds: deque[float] = deque(maxlen=LAST_CALLS)
 
     def add(self, seconds: float, erred: bool) -> None:
-        """A call has ended."""
+        """Count a call that has ended."""
         self.calls += 1
         if erred:
             self.errors += 1
@@ -38,7 +38,7 @@ class CallStats:
         self._seconds.append(seconds)
 
     def absorb(self, other: "CallStats") -> None:
-        """Count what the other has counted as well."""
+        """Add the counts of another object."""
         self.calls += other.calls
         self.errors += other.errors
         self.seconds += other.seconds
@@ -46,12 +46,12 @@ class CallStats:
         self._seconds.extend(other._seconds)
 
     def describe(self) -> dict[str, object]:
-        """The figures in `hearth status --json`."""
+        """Return the figures for `hearth status --json`."""
         return total([self])
 
 
 def total(figures: Iterable[CallStats]) -> dict[str, object]:
-    """The figures of several as one, for `hearth status --json`. All times that are known count."""
+    """Return the combined figures for `hearth status --json`, from all known durations."""
     parts = list(figures)
     seconds = sorted(each for part in parts for each in part._seconds)
     return {
@@ -63,10 +63,10 @@ def total(figures: Iterable[CallStats]) -> dict[str, object]:
 
 
 def _percentile(seconds: list[float], share: float) -> float | None:
-    # The nearest rank: a time that was really taken by a call.
+    # The nearest rank: a duration that a call really had.
     return seconds[max(0, -int(-share * len(seconds) // 1) - 1)] if seconds else None
 
 
 def _milliseconds(seconds: float | None) -> float | None:
-    # Waiting for a person is taken out of it by clocks that were read at different times.
+    # May be below zero: the time of waiting for a person is subtracted, and its clock was read at another moment.
     return None if seconds is None else round(max(0.0, seconds) * 1000, 3)

@@ -1,8 +1,8 @@
-"""What a server says on its stderr: cut into lines, hidden where it is secret, and bounded however much there is.
+"""Reader of a server's stderr: split into lines, secrets masked, bounded whatever the volume.
 
-The last lines are kept in memory for the error that names the server, all of them on disk (`host.line_files`). A flood
-is read on, so that the server does not stand still, but only its beginning and its end are kept; one that is faster
-than anybody could read is slowed down.
+The last lines are kept in memory for the error that names the server, all lines on disk (`host.line_files`). A flood is
+still read, so that the server does not block, but only its beginning and its end are kept; a flood beyond
+FLOOD_READ_BYTES is slowed down.
 """
 
 import asyncio
@@ -21,27 +21,27 @@ log = logging.getLogger(__name__)
 # Kept in memory, for the error that names the server.
 RING_LINES = 50
 RING_CHARACTERS = 1000
-# Kept on disk. A trace of a stack is long by its number of lines.
+# Kept on disk. A stack trace is long because of its number of lines, not their length.
 LINE_CHARACTERS = 4000
-# A secret that is as long is still seen as a whole at the end of what is kept.
+# A secret of up to this length is still recognized as a whole at the end of the kept part.
 MARGIN_BYTES = 4096
 _RAW_BYTES = LINE_CHARACTERS + MARGIN_BYTES
-# What is kept at once, and what is kept for ever: a line costs some microseconds of the loop.
+# Lines kept in a burst, and lines per second kept in the long run: a line costs some microseconds of the loop.
 BURST_LINES = 4000
 LINES_PER_SECOND = 1000
 # A long line counts as several: 1 MB at once, 256 kB a second.
 BYTES_PER_LINE = 256
-# Of a flood, how often is told what was left out, how much of its end is kept, and how many bytes are read meanwhile.
+# In a flood: the interval of reports of dropped lines, the bytes kept of its end, and the bytes read per interval.
 FLOOD_SECONDS = 0.5
 FLOOD_END_BYTES = 4096
 FLOOD_READ_BYTES = 8 * 1024 * 1024
 
-# Colours, and whatever else a terminal would obey.
+# Escape sequences for colours.
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Stderr(asyncio.Protocol):
-    """The reader of one process's stderr. `mask` takes secrets out of a line, before it is kept anywhere."""
+    """Reader of one process's stderr. `mask` removes secrets from a line before it is kept anywhere."""
 
     def __init__(
         self, name: str, pid: int, ring: deque[str], mask: Callable[[str], str], ended: Callable[[], None]
@@ -54,18 +54,18 @@ class Stderr(asyncio.Protocol):
         self._transport: asyncio.ReadTransport | None = None
         self._paused = False
         self._rest = b""
-        # The line that is being read has lost its beginning.
+        # Whether the current line has lost its beginning.
         self._torn = False
         self._allowance = float(BURST_LINES)
         self._counted_at = time.monotonic()
         self._flood: Flood | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Keep the transport."""
         self._transport = cast(asyncio.ReadTransport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """More of it."""
+        """Take a chunk of stderr."""
         if self._flood:
             self._flood.add(data)
             if self._flood.size > FLOOD_READ_BYTES:
@@ -75,7 +75,7 @@ class Stderr(asyncio.Protocol):
             _, ended, data = data.partition(b"\n")
             self._torn = not ended
         *lines, rest = (self._rest + data).split(b"\n")
-        # Of a line that does not end, what comes later is cut off again and again.
+        # An endless line is cut with each chunk.
         self._rest = rest[: _RAW_BYTES + 1]
         kept = self._spend(len(lines), len(data))
         self._keep(lines[:kept])
@@ -83,7 +83,7 @@ class Stderr(asyncio.Protocol):
             self._begin_flood(lines[kept:])
 
     def _spend(self, lines: int, size: int) -> int:
-        """How many lines may be kept now."""
+        """Return how many lines may be kept now."""
         now = time.monotonic()
         self._allowance = min(BURST_LINES, self._allowance + (now - self._counted_at) * LINES_PER_SECOND)
         self._counted_at = now
@@ -118,7 +118,7 @@ class Stderr(asyncio.Protocol):
     def stray(self, line: bytes) -> str:
         """Keep a line of the server's stdout that is not MCP, marked as such; return it cut and masked.
 
-        Return nothing where there are too many: masking takes time.
+        Return an empty text if there are too many: masking takes time.
         """
         if not self._spend(1, len(line)):
             return ""
@@ -140,17 +140,17 @@ class Stderr(asyncio.Protocol):
                 log.debug("stderr: %s", text[:RING_CHARACTERS], extra={"upstream": self._name})
 
     def _text(self, line: bytes) -> str:
-        # In this order: a secret may be written in colours.
+        # Colours are removed first: a secret may be written in colours.
         text = self._mask(_COLOURS.sub("", line[:_RAW_BYTES].decode("utf-8", "replace")))
         if len(line) > _RAW_BYTES:
-            # A secret may have been cut in two; its beginning does not reach further back than this.
+            # The cut may have split a secret, which begins at most this many bytes before it.
             text = text[: max(0, len(text) - MARGIN_BYTES)]
         cut = len(line) > _RAW_BYTES or len(text) > LINE_CHARACTERS
         text = control_chars.UNSAFE.sub(" ", text[:LINE_CHARACTERS]).rstrip()
         return f"{text}…" if cut else text
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has ended, with or without a line's end."""
+        """Handle the end of the stream, with or without a final line end."""
         self._end_flood()
         if self._rest:
             self._keep([self._rest])
@@ -159,7 +159,7 @@ class Stderr(asyncio.Protocol):
 
 
 class Flood:
-    """Lines that are only counted, but for the last ones."""
+    """Flood of lines, which are only counted except for the last ones."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -167,15 +167,15 @@ class Flood:
         self._end = b""
 
     def add(self, data: bytes) -> None:
-        """More of it."""
+        """Take a chunk of the flood."""
         self.lines += data.count(b"\n")
         self.size += len(data)
         self._end = (self._end + data)[-FLOOD_END_BYTES:] if len(data) < FLOOD_END_BYTES else data[-FLOOD_END_BYTES:]
 
     def end(self) -> tuple[list[bytes], bytes, bool]:
-        """Its last lines, the beginning of the one that has not ended yet, and whether that has lost it."""
+        """Return the last lines, the unfinished line, and whether the unfinished line has lost its beginning."""
         *lines, rest = self._end.split(b"\n")
         if self.size <= FLOOD_END_BYTES:
             return lines, rest, False
-        # The first has lost its beginning: half of a secret could not be told for what it is.
+        # The first line has lost its beginning: half of a secret would not be recognized.
         return lines[1:], rest if lines else b"", not lines

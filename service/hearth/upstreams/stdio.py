@@ -1,4 +1,4 @@
-"""A conversation with a server that runs as a child process and speaks MCP on its standard streams."""
+"""Connection to a server that runs as a child process and speaks MCP on its standard streams."""
 
 import asyncio
 import logging
@@ -17,21 +17,21 @@ from hearth.write_batch import WRITE_BATCH
 
 log = logging.getLogger(__name__)
 
-# Lines without a message among them: more than a banner and its warnings have, few enough to be read in a moment.
+# Consecutive lines without a message: more than a banner with warnings has, few enough to be read in a moment.
 GARBAGE_LIMIT = 10_000
 # Characters of a line that is not MCP, in the log and in the status: enough to recognise it.
 STRAY_CHARACTERS = 200
-# Precedes such a line where the cause of a failure is told. `hearth doctor` looks for it.
+# Precedes such a line in the cause of a failure. `hearth doctor` looks for it.
 STRAY_MARK = "printed to stdout, which is for MCP only: "
 # Between the end of a pipe and the end of the process that had it.
 EXIT_SECONDS = 2.0
 
 
 class StdioConnection(Connection):
-    """One process, from its start to its end. `limits`: bytes of one message, bytes waiting for its stdin."""
+    """Connection to one process, from its start to its exit. `limits`: bytes of one message, bytes queued for stdin."""
 
     _where = " on its stdout"
-    # Values for the files of its control group, where it has one.
+    # Values for the files of its control group, if it has one.
     group_limits: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
@@ -51,13 +51,13 @@ class StdioConnection(Connection):
         self._process = Process(name, self._intake.receive, self._exited, self._lost, self._masked)
 
     @property
-    def pid(self) -> int:  # type: ignore[override]  # a constant for those without a process
-        """The server's pid; 0 before its start."""
+    def pid(self) -> int:  # type: ignore[override]  # a constant for connections without a process
+        """Pid of the server; 0 before its start."""
         return self._process.pid
 
     @property
     def last_words(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The last lines of its stderr; before the handshake, also a line that it printed to stdout in place of MCP."""
+        """Last lines of its stderr; before the handshake, also a line that it printed to stdout instead of MCP."""
         stray = (STRAY_MARK + self.stray,) if self.stray and not self._is_greeted else ()
         return (*self._process.stderr, *stray)
 
@@ -71,11 +71,11 @@ class StdioConnection(Connection):
         await self._process.start(argv, environment, cwd, self.group_limits)
 
     async def stop(self) -> None:
-        """End the process, by the bounded sequence."""
+        """Stop the process, by the bounded sequence."""
         await self._process.stop()
 
     def greeted(self, era: str, version: str) -> None:
-        """Note that the server speaks MCP: a line on its stdout that does not is no cause of a failed start."""
+        """Note that the server speaks MCP: from now on, stray lines on its stdout do not explain a failed start."""
         self._is_greeted = True
 
     def disregard(self, problem: HearthError) -> None:
@@ -91,7 +91,7 @@ class StdioConnection(Connection):
         self.warn_limited(f"not MCP{self._where}: {problem} line={shown!r}")
 
     def request(self, method: bytes, params: RawBytes, waiter: Waiter) -> int:
-        """Ask. The same as the base class says, in one call less: every call takes this path."""
+        """Send a request as the base class does, with one function call less: every call takes this path."""
         number = self._next_id
         self._process.write(
             b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}\n' % (number, method, params),
@@ -102,24 +102,24 @@ class StdioConnection(Connection):
         return number
 
     def notify(self, method: str, params: RawBytes | None = None) -> None:
-        """Tell. Cancellations come this way, so it bypasses the queue's limit."""
+        """Send a notification, regardless of the queue's limit: cancellations come this way."""
         try:
             self._process.write(messages.notification(method, params) + b"\n")
         except UpstreamError:
             pass
 
     def answer(self, payload: bytes, cause: int | None = None) -> None:
-        """Answer a request of the server's; one that asks without ever reading is not answered for ever."""
+        """Answer a request of the server; drop the answer if the server does not read and the queue is full."""
         try:
             self._process.write(payload + b"\n", self._queue_limit)
         except UpstreamBusy as problem:
             self.disregard(problem)
         except UpstreamError:
-            # Gone meanwhile.
+            # The server is gone.
             pass
 
     async def why_lost(self) -> UpstreamError:
-        """Of a server that has just ended, its exit says most."""
+        """Return why nothing can be sent: wait briefly for the exit, which tells most."""
         if self._is_flooding:
             return self._ended(0)
         try:
@@ -142,7 +142,7 @@ class StdioConnection(Connection):
             self._note_garbage(len(items) or (len(data) if data.isspace() else 0))
 
     def _note_garbage(self, count: int) -> None:
-        """So many lines were no message. A server that says nothing else would leave no time for the others."""
+        """Count lines that were no message; stop a server that floods, as it would leave no time for the others."""
         self._garbage_in_a_row += count
         if self._garbage_in_a_row > GARBAGE_LIMIT and not self._is_flooding:
             self._is_flooding = True

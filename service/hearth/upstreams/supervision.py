@@ -1,26 +1,26 @@
-"""When one instance of a server is started, checked, ended and given up.
+"""Supervision table: when an instance of a server is started, checked, stopped and given up.
 
-Pure: `step(state, event, now)` returns the next state and what is to be done. A shell (`supervisor`, `instance`) does
-it, and tells what came of it.
+Pure: `step(state, event, now)` returns the next state and the instructions. A shell (`supervisor`, `instance`) performs
+them, and reports the outcome as events.
 
 The rules:
 
 1. There is one process at a time. Another is started only when nothing is left of the former one.
-2. It is started when a call needs it, or when it ended while somebody is subscribed to what it would tell.
-3. The first failure is forgiven at once; each further one doubles the pause before the next start, with some jitter so
-   that many do not start together. Calls that come in a pause wait for its end.
+2. A process is started when a call needs it, or when it ended while a client has a subscription on it.
+3. After the first failure the next start follows at once; each further failure doubles the pause before it, with some
+   jitter so that many servers do not start together. Calls that come during a pause wait for its end.
 4. A server that ran for a while, or answered a call, is sound: its next failure counts as the first.
 5. A server that keeps failing is given up: calls fail at once until a long pause is over, the config is reloaded, or
-   somebody asks for it. After the pause it has one try, and is given up again if that fails, too.
-6. Who waits is told of the first failed start, if the server has never been sound: a command that does not exist does
-   not come to exist. One that has been is tried again before its callers hear of it.
-7. A server from which nothing at all was heard for a while is checked by a cheap request, and ended when several checks
-   in a row found silence. What is found while a call is in flight, or may still be worked on, proves nothing: a server
-   may do one thing at a time. Nor does what is found by a late look: then it was Hearth that stood still.
-8. A server that nobody has called for a while is ended, unless something is in flight or promised to somebody. That is
-   no failure; it comes back with the next call.
+   a user resets it. After the pause the server has one try, and is given up again if that fails, too.
+6. Waiters are told of the first failed start if the server has never been sound: a missing command does not appear by
+   waiting. A server that has been sound is tried again before its callers are told.
+7. A server that was silent for a while is checked by a cheap request, and stopped when several checks in a row found
+   silence. Silence while a call is in flight, or may still be worked on, proves nothing: a server may do one thing at
+   a time. Silence at a late look proves nothing either: then Hearth itself was held up.
+8. A server without calls for a while is stopped, unless something is in flight or a client will come back to this
+   process. That is no failure; the next call starts it again.
 
-How the phases follow each other; the table at the end of the file has every event in every phase:
+The phases follow each other like this; the table at the end of the file has every event in every phase:
 
     STOPPED ──wanted──▶ STARTING ──started──▶ READY ──idle──▶ STOPPING ──gone──▶ IDLE ──wanted──▶ STARTING
                             │                   └─lost, unheard─▶ STOPPING ──gone──▶ PAUSED, STOPPED or GIVEN_UP
@@ -32,41 +32,41 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 FIRST_PAUSE_SECONDS = 0.5
-# A call waits for the end of a pause, and clients give up after a minute or so.
+# Calls wait for the end of a pause, and clients give up after a minute or so.
 LONGEST_PAUSE_SECONDS = 30.0
-# Of a pause, added to it by chance.
+# Largest share of a pause that is added to it at random.
 JITTER_SHARE = 0.25
 # A server that ran this long is sound: its next failure counts as the first.
 STABLE_SECONDS = 30.0
-# Failures in a row. The pauses between them come to about eight seconds: more than a disk or a network
-# that hiccups takes, and less than anybody waits for an answer.
+# Failures in a row. The pauses between them add up to about eight seconds: longer than a short fault of a disk or a
+# network, and shorter than any client waits for an answer.
 RESTART_LIMIT = 6
-# After which a server that was given up has another try: long enough to cost nothing, short enough that a server
-# which was mended comes back while its user still wants it.
+# Pause before a server that was given up has another try: long enough to cost nothing, short enough that a repaired
+# server comes back while its user still wants it.
 GIVEN_UP_SECONDS = 300.0
-# How long a server is left alone that says nothing; as long, it has to answer a check.
+# Silence before a server is checked, and the time that it has to answer a check.
 CHECK_SECONDS = 30.0
-# Checks in a row that found silence. Two minutes: starting up and collecting garbage take less.
+# Checks in a row that found silence. Two minutes: startup and garbage collection take less.
 CHECKS_MISSED = 3
-# A look that comes so late was held up itself, and what was to be seen may not have been read yet.
+# A look that comes this late was held up itself, and the server's messages may not have been read yet.
 LATE_SECONDS = 5.0
-# A call that was given up may be worked on for so long: as long as a call may go without an answer by default.
+# A server may work on an abandoned call for this long: the default time limit of a call.
 UNSETTLED_SECONDS = 1800.0
 
 # The words that `hearth status` shows.
 STOPPED, STARTING, READY, STOPPING = "stopped", "starting", "ready", "stopping"
 IDLE, PAUSED, FAILED, GIVEN_UP, RETIRED = "idle", "backing off", "failed", "given up", "retired"
-# It does not run, and would if it could.
+# Phases of an instance that does not run because it failed.
 FAILING = frozenset({PAUSED, FAILED, GIVEN_UP})
 
-# What the shell is to do: begin a start; end the process; send a check; tell those who wait that it is ready, or that
-# they wait in vain.
+# Instructions for the shell: begin a start; stop the process; send a check; tell the waiters that the instance is
+# ready, or that it failed.
 START, STOP, CHECK, SERVE, FAIL = "start", "stop", "check", "serve", "fail"
 Instructions = tuple[str, ...]
 
 
 class Terms(NamedTuple):
-    """What depends on the server. `limit`: None never gives up, `idle`: 0 never ends it, `checked`: for a process."""
+    """Terms of one server. `limit`: None never gives up; `idle`: 0 never stops it; `checked`: True for a process."""
 
     limit: int | None = RESTART_LIMIT
     idle: float = 0.0
@@ -74,45 +74,45 @@ class Terms(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that is known of one instance."""
+    """State of one instance."""
 
     terms: Terms
     phase: str = STOPPED
-    # In a row, without having been sound.
+    # Failures in a row, without having been sound.
     failures: int = 0
-    # The end of the pause, or of having been given up.
+    # End of the pause, or of the given-up phase.
     until: float = 0.0
-    # Whether it has ever been sound.
+    # Whether the server has ever been sound.
     proven: bool = False
-    # While it is ready: since when; when it was last seen in use; when it is checked next.
+    # While ready: since when; when it was last seen in use; when the next check is due.
     since: float = 0.0
     used: float = 0.0
     check_at: float = 0.0
-    # Whether it was heard since the last check, whether a check is out, how many in a row found silence.
+    # Whether anything was heard since the last check; whether a check is in flight; how many in a row found silence.
     heard: bool = True
     asked: bool = False
     missed: int = 0
-    # How many checks were sent.
+    # Number of checks sent.
     checks: int = 0
-    # Until when it may be busy with what nobody waits for any longer, and the check whose answer tells that it is not.
+    # Until when it may be busy with an abandoned call, and the check whose answer shows that it is not.
     unsettled: float = 0.0
     settled_by: int = 0
-    # Where it goes from a pause, or when nothing is left of its process.
+    # The phase after a pause, or after the end of the process.
     after: str = STOPPED
 
 
 class Need(NamedTuple):
-    """Who needs it: `waiting` calls, or those who are subscribed and have it `watched`."""
+    """Need for an instance: `waiting` calls, or subscribers that have it `watched`."""
 
     waiting: bool = False
     watched: bool = False
 
 
 class Load(NamedTuple):
-    """What a ready one has done since it was last looked at, and has to do.
+    """Load of a ready instance since the last look, and its pending work.
 
-    `busy`: something is in flight, queued, parked or asked; `used`: it was called; `heard`: it said anything;
-    `gave_up`: a call was withdrawn, and may be worked on.
+    `busy`: something is in flight, queued, suspended or asked by the server; `used`: it was called; `heard`: it sent
+    anything; `gave_up`: a call was withdrawn, and the server may still work on it.
     """
 
     busy: bool = False
@@ -125,17 +125,17 @@ class Load(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """A call needs it."""
+    """Event: a call needs the instance."""
 
 
 class Started(NamedTuple):
-    """The handshake is done."""
+    """Event: the handshake is done."""
 
 
 class Failed(NamedTuple):
-    """It could not be started, and nothing is left of its process. `chance`, from 0 to 1, is for the jitter.
+    """Event: a start failed, and nothing is left of the process. `chance`, from 0 to 1, is for the jitter.
 
-    `counts`: False where it waits for a person to log in. That is told, and no failure.
+    `counts`: False if the server waits for a user to log in. Waiters are told, but it is no failure.
     """
 
     chance: float
@@ -144,39 +144,39 @@ class Failed(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """It was ready, and nothing can be said to it any more. `served`: it has answered a call."""
+    """Event: a ready instance can no longer be reached. `served`: it has answered a call."""
 
     chance: float
     served: bool
 
 
 class Gone(NamedTuple):
-    """Nothing is left of the process that was lost, or stopped."""
+    """Event: nothing is left of the process that was lost or stopped."""
 
     need: Need
 
 
 class Look(NamedTuple):
-    """The time that `due` told has come."""
+    """Event: the time that `due` returned has come."""
 
     need: Need
     load: Load
 
 
 class Answered(NamedTuple):
-    """It has answered that check, counted from 1."""
+    """Event: the server has answered a check, counted from 1."""
 
     check: int
 
 
 class Forgiven(NamedTuple):
-    """Somebody says that it may be mended."""
+    """Event: the server may have been repaired, by a user's word or a new config."""
 
     need: Need
 
 
 class Retired(NamedTuple):
-    """It is not wanted ever again."""
+    """Event: the instance will never be needed again."""
 
 
 EVENTS = (Wanted, Started, Failed, Lost, Gone, Look, Answered, Forgiven, Retired)
@@ -185,12 +185,12 @@ Step = tuple[State, Instructions]
 
 
 def step(state: State, event: Event, now: float) -> Step:
-    """What becomes of it, and what is to be done."""
+    """Return the next state and the instructions."""
     return _TABLE[state.phase][type(event)](state, event, now)
 
 
 def due(state: State) -> float | None:
-    """When it has to be looked at, if nothing happens before."""
+    """Return the time of the next look, if no event comes before; None for no look."""
     if state.phase in (PAUSED, GIVEN_UP):
         return state.until
     idle = state.terms.idle
@@ -200,17 +200,17 @@ def due(state: State) -> float | None:
 
 
 def pause_after(failures: int, chance: float) -> float:
-    """Seconds between that failure, counted from 1, and the next start."""
+    """Return the seconds between a failure, counted from 1, and the next start."""
     if failures <= 1:
         return 0.0
     return min(FIRST_PAUSE_SECONDS * 2.0 ** (failures - 2), LONGEST_PAUSE_SECONDS) * (1 + JITTER_SHARE * chance)
 
 
-# --- what the table is made of
+# --- rules of the table
 
 
 def _same(state: State, event: Event, now: float) -> Step:
-    """Nothing: it waits for something else, or the event is of a process that is over."""
+    """Change nothing: the instance waits for something else, or the event belongs to a former process."""
     return state, ()
 
 
@@ -318,7 +318,7 @@ def _forget(state: State, event: Forgiven, now: float) -> Step:
     return state._replace(failures=0, until=0.0, after=after), ()
 
 
-# --- while it is ready
+# --- ready
 
 
 def _look(state: State, event: Look, now: float) -> Step:
@@ -327,7 +327,7 @@ def _look(state: State, event: Look, now: float) -> Step:
     if load.busy or load.used or any(event.need):
         state = state._replace(used=now)
     if load.gave_up:
-        # A check that is out may have been sent before that call, and its answer tells nothing of it.
+        # A check in flight may have been sent before that call, so its answer shows nothing about the call.
         state = state._replace(unsettled=now + UNSETTLED_SECONDS, settled_by=state.checks + 1, asked=False)
     if state.terms.idle and now >= state.used + state.terms.idle:
         return state._replace(phase=STOPPING, after=IDLE, until=0.0), (STOP,)
@@ -349,7 +349,7 @@ def _check(state: State, busy: bool, now: float) -> Step:
     if not may_ask:
         return state._replace(asked=False), ()
     if state.asked and is_unsettled:
-        # Whatever it is busy with, it would have to answer all of them afterwards.
+        # A busy server would have to answer all checks afterwards.
         return state, ()
     return state._replace(asked=True, checks=state.checks + 1), (CHECK,)
 

@@ -1,10 +1,9 @@
-"""What was learned of servers while they ran, remembered from one daemon to the next: how they must be kept apart, and
-which eras of MCP they speak.
+"""Traits of servers, learned while they ran and kept from one daemon to the next: their isolation and their eras.
 
-Each entry of the config is known by its fingerprint, so that a changed entry starts anew and the file tells nothing of
-arguments or secrets. Read once, at the first question, and written when something new is learned: together with what
-other processes of the profile have written meanwhile, a lock is between them. What cannot be read or written is logged
-once; each daemon then learns it anew.
+Each entry of the config is identified by its fingerprint, so that a changed entry starts without traits and the file
+reveals no arguments or secrets. The file is read once, on first use, and written when something new is learned, merged
+with what other processes of the profile have written meanwhile; a lock serializes the writers. A failure to read or
+write is logged once; each daemon then learns the traits again.
 """
 
 import logging
@@ -22,20 +21,23 @@ from hearth.upstreams.fingerprints import Fingerprints
 
 log = logging.getLogger(__name__)
 
-# More servers than anybody configures; those that were asked for last stay.
+# More servers than any config has; the most recently used entries stay.
 ENTRIES_LIMIT = 500
 # An entry has about a hundred bytes; a longer file is not ours.
 SIZE_LIMIT_BYTES = 1024 * 1024
-# A package is updated now and then, and may speak the newer era by then: it is asked again.
+# An update of a server's package may bring the newer era: after this time the server is asked again.
 ONLY_SECONDS = 7 * 24 * 3600
 _VERSION = 1
-# Of the clock; beyond it a number is no time.
+# Latest valid time; a greater number is no time.
 _LATEST = 1e12
 
 
 class ServerTraits(NamedTuple):
-    """What is known of one server. `mode` is the least sharing that it has shown to need; of `eras` it has spoken each;
-    `only` is the one that it answered in when it was asked for the other; `apart`: it needs a process for each era."""
+    """Traits of one server.
+
+    `mode` is the strictest isolation that it has shown to need. `eras` are the eras that it has spoken; `only` is the
+    one that it answered in when it was asked for the other. `apart`: it needs a process for each era.
+    """
 
     mode: isolation.Mode = isolation.SHARED
     eras: frozenset[str] = frozenset()
@@ -45,7 +47,7 @@ class ServerTraits(NamedTuple):
 
     @property
     def apart(self) -> bool:
-        """Whether it has shown, not long ago, that the clients of each era need a process of their own."""
+        """True if the server has shown, not long ago, that the clients of each era need a process of their own."""
         return self.apart_since > 0 and 0 <= time.time() - self.apart_since < ONLY_SECONDS
 
 
@@ -53,21 +55,21 @@ NOTHING = ServerTraits()
 
 
 class TraitStore:
-    """The knowledge of one daemon; `path` is its file (Places.learned). No method raises."""
+    """Store of the traits that one daemon knows; `path` is its file (Places.learned). No method raises."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.fingerprints = Fingerprints(os.path.splitext(path)[0] + ".key")
         self._is_loaded = False
-        # By fingerprint; those that were asked for last are at the end.
+        # By fingerprint; the most recently used entries are at the end.
         self._known: dict[str, ServerTraits] = {}
-        # Of those, what is not in the file yet.
+        # Fingerprints of entries that are not in the file yet.
         self._unsaved: set[str] = set()
         self._lock = FileLock(os.path.splitext(path)[0] + ".lock")
         self._complained = False
 
     def get(self, spec: ServerSpec) -> ServerTraits:
-        """What is known of a server that is configured like this."""
+        """Return the traits of a server with this entry."""
         self._load()
         fingerprint = self.fingerprints.of(spec)
         found = self._known.pop(fingerprint, None)
@@ -78,23 +80,23 @@ class TraitStore:
         return found._replace(only=None, only_since=0.0) if is_old else found
 
     def mode(self, spec: ServerSpec, project_scope: bool = False) -> isolation.Mode:
-        """The isolation in force: what the entry says, or what `auto` comes to by now."""
+        """Return the isolation in force: the entry's own, or the current meaning of `auto`."""
         if spec.isolation != "auto":
             return spec.isolation
         first = isolation.initial(spec.command, spec.args, spec.cwd, spec.url, project_scope)
         return isolation.stricter(first, self.get(spec).mode)
 
     def raise_mode(self, spec: ServerSpec, mode: isolation.Mode) -> None:
-        """Remember that the server needs this mode, at least."""
+        """Remember that the server needs at least this mode."""
         known = self.get(spec)
         self._note(spec, known._replace(mode=isolation.stricter(known.mode, mode)))
 
     def note_era(self, spec: ServerSpec, wanted: str, found: str) -> None:
-        """Remember which era the server was spoken to in when another, the same, or either (`auto`) was wanted."""
+        """Remember the era that a server answered in (`found`) when it was asked for `wanted` (`auto`: either)."""
         known = self.get(spec)
         after = known._replace(eras=known.eras | {found})
         if wanted == found and known.only != found:
-            # What was believed of it, if anything, is no longer so.
+            # A former belief that the server speaks only the other era is refuted.
             after = after._replace(only=None, only_since=0.0)
         elif wanted not in ("auto", found) and known.only != found:
             after = after._replace(only=found, only_since=time.time(), eras=frozenset({found}))
@@ -108,7 +110,7 @@ class TraitStore:
         if known == self._known.get(self.fingerprints.of(spec), NOTHING):
             return
         is_possible = self._prepare()
-        # Only now: the key may have become another.
+        # Only now: the key may have changed.
         fingerprint = self.fingerprints.of(spec)
         self._known.pop(fingerprint, None)
         self._known[fingerprint] = known
@@ -131,7 +133,7 @@ class TraitStore:
             self._complain("read", exc)
 
     def _prepare(self) -> bool:
-        """Have a key to write under: without it the other file means nothing, and is begun anew."""
+        """Store the key of the fingerprints; return whether that worked. Without the key the file is worthless."""
         try:
             make_private(os.path.dirname(self.path))
             self.fingerprints.keep()
@@ -142,7 +144,7 @@ class TraitStore:
 
     def _save(self) -> None:
         try:
-            # Whoever holds it does so for a moment; what is not written now is with the next that is learned.
+            # Another process holds the lock only briefly; the next save writes what is left unsaved now.
             if not self._lock.acquire(blocking=False):
                 return
             self._known = self._joined()
@@ -154,11 +156,11 @@ class TraitStore:
             self._lock.release()
 
     def _joined(self) -> dict[str, ServerTraits]:
-        """What is known here, and what others have written."""
+        """Return the traits known here, merged with those that other processes have written."""
         try:
             written = _parsed(private_files.read(self.path, SIZE_LIMIT_BYTES))
         except (ValueError, RecursionError):
-            # It is replaced.
+            # An invalid file is replaced.
             written = {}
         joined = {fingerprint: known for fingerprint, known in written.items() if fingerprint not in self._known}
         for fingerprint, known in self._known.items():
@@ -191,7 +193,7 @@ def _entry(known: ServerTraits) -> dict[str, object]:
 
 
 def _parsed(data: bytes) -> dict[str, ServerTraits]:
-    """What a file tells; entries that cannot be understood are left out. ValueError if it is not such a file."""
+    """Parse a file, without its invalid entries. Raises ValueError if it is not such a file."""
     import json
 
     tree = json.loads(data) if data else {"version": _VERSION, "servers": {}}

@@ -1,12 +1,12 @@
-"""What a bridge to an HTTP server (`hearth bridge --to`) cannot do by itself, in a process of its own, once.
+"""Helper process for tasks that a bridge to an HTTP server (`hearth bridge --to`) cannot do by itself; one task each.
 
     python -m hearth.upstreams.http.errand login URL [STATUS CHALLENGE DIGEST] DESCRIPTOR
     python -m hearth.upstreams.http.errand fill DESCRIPTOR <TEXTS
 
-`login` tells the Authorization header that the stored login of that address gives, refreshed where it is due; after a
-refusal, which the three further words describe, another one than the refused. `fill` fills in the references of the
-texts on its standard input, which has a zero byte between two of them: arguments are for everybody to see. The answer
-is one line of JSON behind `errand `, written to the descriptor and nowhere else: it is a secret.
+`login` returns the Authorization header from the stored login of that address, refreshed if due; after a refusal, which
+the three further words describe, another header than the refused one. `fill` resolves the references of the texts on
+its standard input, separated by zero bytes: every local user can see arguments. The answer is one line of JSON after
+`errand `, written to the descriptor and nowhere else: it is a secret.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _NO_NAME = "the server after --to"
 
 
 def main(words: list[str]) -> int:
-    """Run one errand; the last word is where to tell what came of it."""
+    """Run one task; the last word is the descriptor for the answer."""
     *errand, descriptor = words
     output = take_descriptor(int(descriptor))
     try:
@@ -73,7 +73,7 @@ async def _log_in(url: str, refusal: list[str]) -> dict[str, Any]:
 
 
 def _entry(url: str) -> ServerSpec:
-    """The config's entry for that address: its login may have a client of its own. Without one, a nameless entry."""
+    """Return the config's entry for that address, whose login may have a client of its own; else an unnamed entry."""
     for spec in configuration.examine(Places()).config.servers.values():
         try:
             if spec.url and references.glance(spec, os.environ).url == url:
