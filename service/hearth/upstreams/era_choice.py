@@ -2,13 +2,13 @@
 
 One process serves the clients of both eras wherever that is possible:
 
-1. `era = "legacy"` or `"modern"` in the config is taken at its word. `era = "client"` gives each era its own process.
+1. `era = "legacy"` or `"modern"` in the config is always used. `era = "client"` gives each era its own process.
 2. A server that was found to speak one era only runs in that one.
 3. A server that has shown that it needs a process for each era has one for each; that is remembered.
 4. A process for one session runs in that session's era.
-5. A server that is known to speak the modern era runs in it for everybody: a modern server names the request that it
-   asks for, and a shared legacy process cannot.
-6. Any other runs in the era in which it ran before, or that its first client speaks.
+5. A server that is known to speak the modern era runs in it for all clients: a modern server names the request that its
+   question belongs to, and a shared legacy process cannot.
+6. Any other server runs in the era in which it ran before, or that its first client speaks.
 """
 
 from typing import TYPE_CHECKING

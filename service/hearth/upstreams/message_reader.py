@@ -1,7 +1,7 @@
-"""Messages of a server, handled within a budget for each turn of the loop.
+"""Reader of a server's messages with a budget for each turn of the event loop.
 
-A server that floods its output would leave no time for others: handling what one read brings takes 20 ms. After the
-budget the rest waits for the next turn, and the server waits in its pipe.
+A server that floods its output would leave no time for others: handling the messages of one read takes 20 ms. Beyond
+the budget the rest waits for the next turn, and the server blocks on its pipe.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ def pieces(data: bytes, lines: int) -> Iterator[bytes]:
 class MessageReader:
     """Reader of one server's output. `take` gets messages and the bytes that they came in, a budget's worth at a time.
 
-    `hold` is told to stop the reading of the pipe (True), and to go on with it (False).
+    `hold` is called to pause the reading of the pipe (True), and to resume it (False).
     """
 
     def __init__(self, limit: int, take: Callable[[list[Item], bytes], None], hold: Callable[[bool], None]) -> None:
@@ -58,7 +58,7 @@ class MessageReader:
     def receive(self, data: bytes) -> None:
         """Take bytes, and handle what is within the budget."""
         if self._is_waiting:
-            # A transport may have read once more before it was held.
+            # A transport may have read once more before it was paused.
             self._portions = chain(self._portions, self._split(data))
         elif data.count(b"\n") <= self._budget:
             items = self._decoder.receive_data(data)
@@ -70,14 +70,14 @@ class MessageReader:
             self._begin(self._split(data))
 
     def release(self) -> None:
-        """Handle what waits, and have no budget from now on: the server has exited, so that little can follow."""
+        """Handle the waiting messages, without a budget from now on: the server has exited, so little can follow."""
         self._budget = sys.maxsize
-        # Inside `take`, what waits comes behind what is being taken.
+        # Inside `take`, the waiting messages follow the current portion.
         if self._is_waiting and not self._is_taking:
             self._finish()
 
     def close(self) -> None:
-        """Drop what waits; the reading stays held if it is."""
+        """Drop the waiting messages; a paused pipe stays paused."""
         self._portions = iter(())
         self._is_waiting = False
 

@@ -31,7 +31,7 @@ from hearth.write_batch import WRITE_BATCH
 
 log = logging.getLogger(__name__)
 
-# For handlers that were cancelled, and then for the pack itself: a pack has nothing to flush that takes longer.
+# Time limit for cancelled handlers, and then for the pack itself: a pack has nothing to flush that takes longer.
 STOP_SECONDS = 5.0
 
 
@@ -46,11 +46,11 @@ class CallerSession(Protocol):
 
 
 class ToolError(HearthError):
-    """A failure that a tool tells its caller in one sentence, as a result with `isError`."""
+    """Failure that a tool reports to its caller in one sentence, as a result with `isError`."""
 
 
 class CallContext:
-    """Context of one call: who asks, and ways to report progress and to notice a cancellation."""
+    """Context of one call: its caller, and ways to report progress and to notice a cancellation."""
 
     def __init__(
         self, session: CallerSession | None, client: Mapping[str, str], report: Callable[[json.Fields], None]
@@ -59,7 +59,7 @@ class CallContext:
         self.agent_id = session.agent_id if session else None
         self.role = session.role if session else None
         self.cwd = session.cwd if session else None
-        # Name, title and version as the client itself says them.
+        # Name, title and version, as the client itself gives them.
         self.client = dict(client)
         # Set when the caller has withdrawn the call; the task is cancelled then, too.
         self.cancelled = asyncio.Event()
@@ -67,7 +67,7 @@ class CallContext:
         self._progress = float("-inf")
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress, which gives the call more time. The specification has it increase: else it is dropped."""
+        """Report progress, which gives the call more time. Progress must increase (specification), or is dropped."""
         if progress <= self._progress or self.cancelled.is_set():
             return
         self._progress = progress
@@ -81,7 +81,7 @@ ToolHandler = Callable[[CallContext, Arguments], Awaitable[str | dict[str, Any]]
 
 
 class PackTool(NamedTuple):
-    """Tool of a pack. `annotations` are MCP's hints; a tool that gives none is taken for a destructive one."""
+    """Tool of a pack. `annotations` are MCP's hints; a tool without hints counts as destructive."""
 
     name: str
     description: str
@@ -144,10 +144,10 @@ class Pack:
         self.prompts: dict[str, PackPrompt] = {}
 
     async def start(self) -> None:
-        """Begin. An exception is a failed start, tried again as for any server."""
+        """Start the pack. An exception is a failed start, tried again as for any server."""
 
     async def stop(self) -> None:
-        """End, within STOP_SECONDS."""
+        """Stop the pack, within STOP_SECONDS."""
 
     def busy(self) -> bool:
         """Tell whether work goes on that no call waits for: it holds the daemon's idle exit and the pack itself."""
@@ -180,8 +180,8 @@ class PackConnection(Connection):
         }
 
     @property
-    def busy(self) -> bool:  # type: ignore[override]  # a constant for those outside of this process
-        """Whether the pack works although no call waits for it."""
+    def busy(self) -> bool:  # type: ignore[override]  # a constant for servers outside of this process
+        """True if the pack works although no call waits for it."""
         return self._pack is not None and self._pack.busy()
 
     async def open(self) -> None:
@@ -197,7 +197,7 @@ class PackConnection(Connection):
         self._pack = pack
 
     async def stop(self) -> None:
-        """Cancel every handler, stop the pack, both bounded, and tell who waits."""
+        """Cancel every handler and stop the pack, both bounded; fail the waiters."""
         pack, self._pack = self._pack, None
         if pack is None:
             return
@@ -213,7 +213,7 @@ class PackConnection(Connection):
         self._end(UpstreamError(f"pack {self.name!r} was stopped before it answered"), "it was stopped")
 
     def request(self, method: bytes, params: RawBytes, waiter: Waiter) -> int:
-        """Begin a handler. The waiter tells whose request it is. Raises UpstreamError."""
+        """Start a handler. The waiter shows whose request it is. Raises UpstreamError."""
         pack = self._pack
         if pack is None:
             raise UpstreamError(f"pack {self.name!r} does not run")
@@ -235,13 +235,13 @@ class PackConnection(Connection):
         return report
 
     def notify(self, method: str, params: RawBytes | None = None) -> None:
-        """Ignore it: a pack is told of cancellations by its tasks, and nothing else concerns it."""
+        """Ignore a notification: tasks carry cancellations to a pack, and nothing else concerns it."""
 
     def answer(self, payload: bytes, cause: int | None = None) -> None:
-        """Ignore it: a pack asks nothing."""
+        """Ignore an answer: a pack sends no requests."""
 
     async def why_lost(self) -> UpstreamError:
-        """Tell why nothing can be sent."""
+        """Return why nothing can be sent."""
         return UpstreamError(f"pack {self.name!r} was stopped")
 
     def _withdraw(self, number: int, reason: RawBytes | None) -> None:
@@ -261,7 +261,7 @@ class PackConnection(Connection):
         try:
             answer = messages.result(id, await self._result(pack, method, params, context))
         except asyncio.CancelledError:
-            # By `cancel`, and nobody waits; or by the pack itself, and then somebody does.
+            # Cancelled by `cancel`, and no waiter is left; or by the pack itself, and a waiter needs an answer.
             answer = messages.error(id, versions.INTERNAL_ERROR, f"pack {self.name!r} gave the request up")
         except HearthError as problem:
             answer = messages.failure(id, problem)
@@ -320,7 +320,7 @@ class PackConnection(Connection):
         if tool is None:
             raise MessageError(f"pack {self.name!r} has no tool {name!r}", versions.INVALID_PARAMS)
         arguments = _decoded(params.get("arguments"))
-        # As a result, which the model reads, and not as an error of the protocol: it can call again with better ones.
+        # As a result, which the model reads, rather than a protocol error: it can call again with better arguments.
         if problem := pack_schema.problem(tool.input_schema, arguments):
             return _tool_failure(f"tool {name!r}: {problem}")
         try:
@@ -379,14 +379,14 @@ def _decoded(raw: RawBytes | None) -> Arguments:
 
 
 def _tool_result(tool: PackTool, found: str | dict[str, Any]) -> dict[str, object]:
-    """Make a result of what a handler returned. Raises ValueError where that does not fit its own schema."""
+    """Build a result from a handler's return value. Raises ValueError if that does not fit the tool's schema."""
     if isinstance(found, str):
         if tool.output_schema is not None:
             raise ValueError("a tool with an output schema returned a text")
         return {"content": [{"type": "text", "text": found}], "isError": False}
     if tool.output_schema is not None and (problem := pack_schema.problem(tool.output_schema, found, "result")):
         raise ValueError(problem)
-    # For clients that know no structured content, as the specification asks.
+    # For clients without support for structured content, as the specification asks.
     text = json.dumps(found).decode()
     return {"content": [{"type": "text", "text": text}], "structuredContent": found, "isError": False}
 

@@ -1,4 +1,4 @@
-"""A small subset of JSON Schema, for the arguments and results of packs. Pure: values in, a problem or nothing out.
+"""Validator for a small subset of JSON Schema, for the arguments and results of packs. Pure.
 
 Supported keywords: `type` (one name or a list), `enum`, `properties`, `required`, `additionalProperties` (a boolean),
 `items` (one schema), `minimum`, `maximum`, `minLength`, `maxLength`, `minItems`, `maxItems`. Annotations (`title`,
@@ -51,7 +51,7 @@ def refuse_unsupported(schema: Schema, at: str = "schema") -> None:
 
 
 def problem(schema: Schema, value: object, at: str = "arguments") -> str | None:
-    """Return a sentence about the first part of a value that does not fit its schema; None where all of it fits."""
+    """Return a sentence about the first part of a value that does not fit its schema; None if the value fits."""
     names = _type_names(schema)
     if names and not any(_is_of(name, value) for name in names):
         return f"{at} must be {' or '.join(names)}"

@@ -1,4 +1,4 @@
-"""One configured MCP server and its instances: which one a client shares, and with whom."""
+"""Configured MCP server and its instances: the choice of the instance that a client shares."""
 
 import asyncio
 import logging
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How often a client may find that the instance it waited for is no longer the right one, before it is told so.
+# Attempts before a client gets an error because the instance it waited for was no longer the right one.
 _ATTEMPTS = 5
 
 
 class Server:
-    """Configured server. `retiring` ends an instance that is no longer used, within so many seconds."""
+    """Configured server. `retiring` stops an instance that is no longer used, within so many seconds."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Server:
         self._latest: Instance | None = None
         self._era_probe = EraProbe()
         self._retired = False
-        # Set where the server lives in this process.
+        # Set if the server runs in this process.
         self._pack = pack
         self._login = AwaitedLogin(self.ensure)
         # Counts of instances that are no longer in use.
@@ -73,9 +73,9 @@ class Server:
         self._eras = ServerEras(spec, traits)
 
     def learn(self, event: isolation.Event, era: str = versions.LEGACY) -> None:
-        """Record that an instance of that era does something that only fits a narrower way of sharing.
+        """Record that an instance of that era does something that requires a stricter isolation.
 
-        A question that names no request first has the server tried in the modern era, where each question names one.
+        For a question that names no request, the modern era is tried first: there, each question names its request.
         """
         consequence = self._eras.questioned(self.mode, era) if event == isolation.QUESTION else era_choice.RAISE
         if consequence == era_choice.RETRY:
@@ -106,7 +106,10 @@ class Server:
         return True
 
     def renew(self, seconds: float) -> int:
-        """End every instance when its calls are done, or after so long; say how many. The next call gets another."""
+        """Stop every instance when its calls are done, or after `seconds`; return their number.
+
+        The next call gets another instance.
+        """
         ended = self._drop_all(seconds)
         self.catalogs.recovered()
         return ended
@@ -144,15 +147,15 @@ class Server:
         return next((key for key, known in self.instances.items() if known is instance), None)
 
     def profile(self, context: ClientContext) -> bytes:
-        """Return the capabilities that a legacy instance is told. Alone on it, a client declares its own.
+        """Return the client capabilities for a legacy instance: a client that is alone on it declares its own.
 
-        A modern client does so with each request, and is asked only what that request declared.
+        A modern client declares them with each request, and is asked only what that request allows.
         """
         is_known = self.mode == isolation.SESSION and context.era == versions.LEGACY
         return context.capabilities if is_known else capabilities.FULL
 
     def catalog_for(self, context: ClientContext) -> ServerCatalog | None:
-        """Return the catalog for that client; None when it is not known yet.
+        """Return the catalog for that client; None if it is not known yet.
 
         The client's own process comes first: its catalog may have changed there, and only there.
         """
@@ -166,8 +169,8 @@ class Server:
 
     def _recall(self, profile: bytes, era: str) -> ServerCatalog | None:
         """Return the catalog that a process may begin with before its own lists are read."""
-        # A pinned server's tools are compared with what was approved before the first of them is called. One that is
-        # not shared may want to know its client's folders first, and asks while its lists are read.
+        # A pinned server's tools are compared with their pins before the first call. A server that is not shared may
+        # want to know its client's folders first, and asks while its lists are read.
         is_ready_at_once = self.mode == isolation.SHARED and not self.spec.pin
         return self.catalogs.recall(profile, era) if is_ready_at_once else None
 
@@ -184,19 +187,19 @@ class Server:
                 self.need_both()
 
     def withheld(self, offering: ServerCatalog) -> frozenset[str]:
-        """Return the offered tools that no client sees or may call: blocked ones, and those to be approved first."""
+        """Return the tools that no client sees or may call: blocked ones, and those that need approval first."""
         blocked = frozenset(self.spec.blocked_tools).intersection(offering.lists[TOOLS])
         return blocked | self._pinning.withheld(offering) if self.spec.pin else blocked
 
     @property
     def is_late(self) -> bool:
-        """Return whether lists should not wait for it: a former start failed, or did not come in time."""
+        """True if lists should not wait for the server: a former start failed, or was too slow."""
         is_failing = self.state in FAILING or self.state == NEEDS_LOGIN
         return self.catalogs.is_late or (is_failing and not self.catalogs.known)
 
     @property
     def has_failed(self) -> bool:
-        """Return whether a daemon before this one could not start it a short while ago, and this one has not tried."""
+        """True if a former daemon could not start the server a short while ago, and this one has not tried."""
         return self.catalogs.has_failed and not self.instances
 
     def _key(self, context: ClientContext) -> InstanceKey:
@@ -220,13 +223,16 @@ class Server:
         return instance
 
     async def ensure(self, context: ClientContext, owner: object = None) -> Instance:
-        """Return the instance for that client, ready; `owner` has it if nobody else does. Raises UpstreamError."""
+        """Return the instance for that client, ready. Raises UpstreamError.
+
+        `owner` becomes the owner of an instance that is not shared.
+        """
         for _ in range(_ATTEMPTS):
             if self._retired:
                 raise UpstreamError(f"server {self.name!r} is no longer in the config")
             await self._era_probe.wait()
             instance = self._make(context)
-            # From its first message on: a server may ask something while it is being started.
+            # Set before its first message: a server may ask something while it starts.
             instance.owner = owner if instance.mode == isolation.SESSION else None
             try:
                 await self._start(instance)
@@ -243,8 +249,8 @@ class Server:
         instance.is_known = self._eras.is_spoken(instance.wanted)
         if self._eras.is_open(instance.wanted):
             self._era_probe.send(instance)
-        # A person may log in during the attempt, too late for it.
-        seen = awaited_login.signature() if self.spec.url else None
+        # A user may log in during the attempt, too late for it.
+        seen = awaited_login.signature()
         try:
             await instance.ensure()
         except LoginRequired:
@@ -254,7 +260,7 @@ class Server:
         except UpstreamError:
             # An obsolete instance was stopped from outside, possibly by the very question that begins the trial.
             if not instance.obsolete and self._eras.give_up_trial():
-                # The server worked in the legacy era: its callers get an instance of that one.
+                # The server worked in the legacy era: its callers get a legacy instance.
                 self._end(instance)
                 self._raise_isolation(isolation.QUESTION)
             self._remember_failure(instance)
@@ -267,7 +273,7 @@ class Server:
         self._settle(instance)
 
     def _settle(self, instance: Instance) -> None:
-        """File it under the era that it was found to speak."""
+        """File an instance under the era that the server was found to speak."""
         if instance.obsolete:
             return
         is_legacy_after_all = self._eras.settled(instance.asked_era, instance.era)
@@ -275,7 +281,7 @@ class Server:
         if key is not None and key.era != instance.era:
             right = key._replace(era=instance.era)
             if right in self.instances:
-                # There is one of that era already: this one has only told that there is no other.
+                # An instance of that era exists already: this one has only shown that the server speaks no other.
                 self._drop(key, instance)
             else:
                 del self.instances[key]
@@ -295,16 +301,16 @@ class Server:
             from hearth.upstreams.pack_api import PackConnection
 
             return PackConnection(self.name, owner, self._pack, self._limits.message)
-        # A shared one never runs in a client's folder.
+        # A shared instance never runs in a client's folder.
         folders = {isolation.SHARED: None, isolation.WORKSPACE: context.folder, isolation.SESSION: context.cwd}
         return await connecting.connect(self.spec, owner, folders[self.mode], self._limits)
 
     async def invite(self) -> "Invitation":
-        """Return the way to log in for a person whose client can show a page. Raises UpstreamError, VaultError."""
+        """Return an invitation to log in, for a user whose client can show a page. Raises UpstreamError, VaultError."""
         return await connecting.invite(self.spec)
 
     async def start_eagerly(self) -> None:
-        """Start the shared instance, if there is such a one. Raises UpstreamError."""
+        """Start the shared instance, if there is one. Raises UpstreamError."""
         if self.spec.start == "eager" and self.mode == isolation.SHARED:
             spoken = self._traits.get(self.spec).eras
             await self.ensure(ClientContext("", versions.LEGACY if spoken == {versions.LEGACY} else versions.MODERN))
@@ -315,30 +321,30 @@ class Server:
         """Note that `holder` uses an instance."""
         instance.holders.add(holder)
         if len(instance.ever) < 2:
-            # Only whether it is one matters, and who.
+            # Only whether there was exactly one user matters, and which.
             instance.ever.add(id)
         self._idle_reaper.forget(instance)
 
     def release(self, instance: Instance, holder: object) -> None:
-        """Note that `holder` no longer uses an instance. An idle instance is ended after a while."""
+        """Note that `holder` no longer uses an instance. An idle instance is stopped after a while."""
         instance.holders.discard(holder)
         instance.subscriptions.leave(holder)
         self._idle_reaper.wait(instance, self.spec.instance_idle)
 
     def reconfigure(self, spec: ServerSpec, config: Config) -> None:
-        """Go on under an entry that the running processes are right for, too, and under other settings."""
+        """Apply a changed entry that the running processes also fit, and changed settings."""
         self._limits = connecting.limits_of(config)
         if spec == self.spec:
             return
         self.spec = spec
         for instance in self.instances.values():
             instance.reconfigure(spec)
-            # An idle one stays as long from now on as the entry says now.
+            # An idle instance gets the entry's new timeout, counted from now.
             self._idle_reaper.forget(instance)
             self._idle_reaper.wait(instance, self.spec.instance_idle)
 
     def mark_stale(self, seconds: float) -> None:
-        """Take no new calls: another entry is in its place, or none. Instances end when their calls are done."""
+        """Take no new calls: the entry was replaced or removed. Instances stop when their calls are done."""
         self._retired = True
         self._login.over()
         for instance in self.instances.values():
@@ -347,7 +353,7 @@ class Server:
             self._retiring(instance, seconds)
 
     async def retire(self) -> None:
-        """End every instance, all at once."""
+        """Stop all instances at the same time."""
         self._retired = True
         for instance in self.instances.values():
             self._remember_failure(instance)
@@ -358,12 +364,12 @@ class Server:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it works although no call waits for it."""
+        """True if the server works although no call waits for it."""
         return any(instance.connection is not None and instance.connection.busy for instance in self.instances.values())
 
     @property
     def state(self) -> str:
-        """Return the best state among its instances."""
+        """Best state among the server's instances."""
         if self.needs_login:
             return NEEDS_LOGIN
         found = server_status.best_state(self.instances.values())
@@ -371,19 +377,19 @@ class Server:
 
     @property
     def needs_login(self) -> bool:
-        """Return whether a person has to log in first."""
+        """True if a user has to log in first."""
         connections = (instance.connection for instance in self.instances.values())
         return self._login.is_awaited or any(found and found.needs_login for found in connections)
 
     @property
     def error(self) -> str | None:
-        """Return the last failure, in one line; also a former daemon's, as long as the server was not tried again."""
+        """Last failure in one line; also a former daemon's, until the server is tried again."""
         found = next((instance.error for instance in self.instances.values() if instance.error), None)
         return server_status.cause(self.name, found) or (self.catalogs.failure if self.state == FAILED else None)
 
     @property
     def pids(self) -> list[int]:
-        """Return the pids of all its processes."""
+        """Pids of all processes of the server."""
         return [pid for instance in self.instances.values() for pid in instance.pids]
 
     def call_stats(self) -> CallStats:
@@ -392,7 +398,7 @@ class Server:
 
     def describe(self) -> dict[str, object]:
         """Describe the server in `hearth status --json`."""
-        # First: a failure that a daemon before this one has noted is read with it.
+        # First: this also reads a failure that a former daemon has noted.
         catalog = self.catalogs.any
         return {
             "name": self.name,

@@ -1,7 +1,6 @@
-"""Catalogs of one server, by the capabilities of its clients; kept from one daemon to the next.
+"""Catalogs of one server by the capabilities of its clients, kept from one daemon to the next.
 
-Read from the cache when first asked for, and written there when something is new. Knows nothing of
-processes.
+Catalogs are read from the cache on first use, and written there when something is new. Knows nothing of processes.
 """
 
 import time
@@ -27,7 +26,7 @@ class ServerCatalogs:
 
     @property
     def known(self) -> dict[bytes, ServerCatalog]:
-        """Return the catalogs by the raw capabilities of clients; what was said last is at the end."""
+        """Catalogs by the raw capabilities of clients; the latest is at the end."""
         if self._known is None:
             self._memory = self._cache.recall(self._spec) if self._cache else NOTHING
             self._known = dict(self._memory.catalogs)
@@ -36,7 +35,7 @@ class ServerCatalogs:
 
     @property
     def any(self) -> ServerCatalog | None:
-        """Return the catalog for any kind of client."""
+        """Catalog for any kind of client, if one is known."""
         return next(iter(self.known.values()), None)
 
     def recall(self, capabilities: bytes, era: str) -> ServerCatalog | None:
@@ -59,31 +58,31 @@ class ServerCatalogs:
 
     @property
     def failure(self) -> str | None:
-        """Return why it did not work when it was last used, by this daemon or, once `known` was read, one before."""
+        """Cause of the failure at the last use, by this daemon or, once `known` was read, by a former one."""
         return self._memory.failure or None
 
     def failed(self, why: str) -> None:
-        """Note that it could not be started, or has died."""
+        """Note that the server could not be started, or has died."""
         if not self.known:
             self._note(self._memory._replace(failed_at=time.time(), failure=why))
         elif self._memory.failure != why:
             self._note(CachedCatalog(self.known, failure=why))
 
     def recovered(self) -> None:
-        """Note that it works, or that its failure is forgiven."""
+        """Note that the server works, or that its failures were reset."""
         if self.failure:
             self._note(self._memory._replace(failed_at=0.0, failure=""))
 
-    # --- of a server that has never said what it offers
+    # --- servers without a known catalog
 
     @property
     def is_late(self) -> bool:
-        """Return whether it could not be started before, or took longer than anybody waits."""
+        """True if the server could not be started before, or took longer than lists wait."""
         return not self.known and self._memory.is_late
 
     @property
     def has_failed(self) -> bool:
-        """Return whether it could not be started, a short while ago."""
+        """True if the server could not be started a short while ago."""
         return not self.known and self._memory.has_failed
 
     def mark_late(self) -> None:

@@ -35,7 +35,7 @@ def state_of(instance: Instance) -> str:
 
 
 def cause(name: str, error: str | None) -> str | None:
-    """Return an error as one line, without the server's name, which stands beside it."""
+    """Return an error as one line, without the server's name, which is shown beside it."""
     if error is None:
         return None
     text = " ".join(error.split())
@@ -46,13 +46,13 @@ def cause(name: str, error: str | None) -> str | None:
 
 
 def stray_output(instance: Instance) -> dict[str, object] | None:
-    """Describe the lines on its stdout that were not MCP."""
+    """Describe the lines on an instance's stdout that were not MCP."""
     connection = instance.connection
     return {"lines": connection.stray_lines, "first": connection.stray} if connection and connection.stray else None
 
 
 def of_instance(instance: Instance, place: str) -> dict[str, object]:
-    """Describe one instance; `place` is what its clients have in common."""
+    """Describe one instance; `place` is the workspace or session that its clients share."""
     return {
         "era": instance.era,
         "place": place or None,

@@ -25,7 +25,7 @@ The phases follow each other like this; the table at the end of the file has eve
     STOPPED ──wanted──▶ STARTING ──started──▶ READY ──idle──▶ STOPPING ──gone──▶ IDLE ──wanted──▶ STARTING
                             │                   └─lost, unheard─▶ STOPPING ──gone──▶ PAUSED, STOPPED or GIVEN_UP
                             └──failed──▶ PAUSED ──pause over, wanted──▶ STARTING
-                                     ──▶ FAILED (no pause, nobody waits), or GIVEN_UP (too often)
+                                     ──▶ FAILED (no pause, no waiter), or GIVEN_UP (too often)
 """
 
 from collections.abc import Callable

@@ -39,28 +39,28 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Default of `upstream_idle`. Half an hour: after lunch the first call brings the servers back, and meanwhile they hold
-# no memory.
+# Default of `upstream_idle`. Half an hour: after lunch the first call restarts the servers, and meanwhile they use no
+# memory.
 UPSTREAM_IDLE_SECONDS = 1800.0
-# Until an instance that cannot be ended yet is looked at again.
+# Pause before another look at an instance that cannot be stopped yet.
 _LOOK_AGAIN_SECONDS = 0.1
 
 
 class Supervised(Protocol):
-    """Protocol for the instance that a supervisor looks after, and that performs its instructions."""
+    """Protocol for a supervised instance, which performs the supervisor's instructions."""
 
     def need(self) -> Need:
-        """Return who needs the server."""
+        """Return the current need for the instance."""
 
     def load(self) -> Load:
-        """Return the load since the last question."""
+        """Return the load since the last look."""
 
     def perform(self, instruction: str) -> None:
-        """Do that, or begin to: it may not wait."""
+        """Perform an instruction, or begin to, without blocking."""
 
 
 class Supervisor:
-    """State machine shell: takes events, arms the timer, and has instructions performed."""
+    """Shell of the state machine: takes events, arms the timer, and issues instructions."""
 
     def __init__(self, terms: Terms, subject: Supervised) -> None:
         self.state = State(terms)
@@ -72,12 +72,12 @@ class Supervisor:
 
     @property
     def pause(self) -> float:
-        """Return the seconds until it may be started again."""
+        """Seconds until the instance may be started again."""
         is_paused = self.state.phase in (PAUSED, GIVEN_UP)
         return max(0.0, self.state.until - time.monotonic()) if is_paused else 0.0
 
     def reconfigure(self, terms: Terms) -> None:
-        """Go by other terms from now on."""
+        """Apply other terms from now on."""
         self.state = self.state._replace(terms=terms)
         self._arm()
 
@@ -108,7 +108,7 @@ class Supervisor:
         self.tell(Look(self._subject.need(), self._subject.load()))
 
     def check(self, connection: Connection, era: str) -> None:
-        """Ask for something that costs a server nothing. Standing: it is no call."""
+        """Send a request that costs the server nothing. As a stream: a check is no call in flight."""
         method = b'"ping"' if era == versions.LEGACY else b'"server/discover"'
         try:
             connection.request_stream(method, own_params(era), _CheckReply(self, self.state.checks))
@@ -120,11 +120,11 @@ class Supervisor:
 
     @property
     def is_awaited(self) -> bool:
-        """Return whether a waiter has not been told anything yet."""
+        """True if a waiter has no outcome yet."""
         return self._waiting > 0 and self._outcome is not None
 
     async def wait(self) -> None:
-        """Return when it is ready. Raises what `fail` was told; unbounded."""
+        """Wait until the instance is ready. Raises the problem given to `fail`; unbounded."""
         if self._outcome is None:
             self._outcome = asyncio.get_running_loop().create_future()
             # The waiter may be gone by the time it fails.
@@ -133,7 +133,7 @@ class Supervisor:
         self._waiting += 1
         try:
             self.tell(Wanted())
-            # Shielded: one caller's cancellation must not take it from the others.
+            # Shielded: one caller's cancellation must not affect the others.
             await asyncio.shield(outcome)
         finally:
             self._waiting -= 1
@@ -158,7 +158,7 @@ def chance() -> float:
 
 
 class _CheckReply(IgnoreReply):
-    """Waiter for the answer to a check; a refusal is one, too."""
+    """Waiter for the answer to a check; a refusal counts as an answer, too."""
 
     def __init__(self, supervisor: Supervisor, check: int) -> None:
         super().__init__("")
@@ -170,12 +170,12 @@ class _CheckReply(IgnoreReply):
 
 
 def terms_of(spec: ServerSpec, mode: str) -> Terms:
-    """Return the terms for a server that is configured like this."""
+    """Return the terms for a server with this entry."""
     idle = spec.upstream_idle
     if idle is None:
-        # The memory of a process for one client belongs to a conversation that may go on tomorrow.
+        # The memory of a process for one client belongs to a conversation that may continue tomorrow.
         idle = 0.0 if mode == isolation.SESSION else UPSTREAM_IDLE_SECONDS
-    # A server behind a url is not ours to end, and asking it costs somebody: the next call finds out how it is.
+    # A server behind a url is not ours to stop, and checks would cost its operator: the next call shows its state.
     return Terms(idle=idle) if spec.command is not None else Terms(None, idle, checked=False)
 
 
@@ -192,10 +192,10 @@ def refusal(name: str, state: State, pause: float, error: str | None) -> Upstrea
 
 
 class Workload:
-    """Counter of what an instance has done since supervision last looked."""
+    """Counter of an instance's load since the last look of supervision."""
 
     def __init__(self) -> None:
-        # Calls without an error, at the beginning of this connection; and all of them, at the last look.
+        # Calls without an error at the beginning of this connection, and all calls at the last look.
         self._served_before = 0
         self._calls_seen = 0
 
@@ -216,17 +216,17 @@ class Workload:
 
 
 class Terminations:
-    """Connections of one instance that are closed or about to close: one at a time before the next may begin.
+    """Terminations of one instance's connections: one must be gone before the next connection may begin.
 
-    A lost connection may live on for a while, and report its end even later. Its exit delays the next start; its
-    report delays nothing. `gone` is called when nothing is left of the connection that was detached last.
+    A lost connection may live for a while, and report its end even later. Its exit delays the next start; its report
+    delays nothing. `gone` is called when nothing is left of the connection that was detached last.
     """
 
     def __init__(self, gone: Callable[[], None]) -> None:
         self._gone = gone
         # The connection that has to be gone before another may be started.
         self.current: Connection | None = None
-        # Connections whose `closed` has not come yet; True: that ended by itself.
+        # Connections whose `closed` has not come yet; True: ended by itself.
         self._silent: dict[Connection, bool] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -245,14 +245,14 @@ class Terminations:
         try:
             await connection.stop()
         except Exception:
-            # Callers that wait for the next connection must not wait for ever.
+            # Callers that wait for the next connection must not wait forever.
             log.exception("unhandled exception while stopping a connection", extra={"upstream": connection.name})
         self.left(connection)
 
     def closed(self, connection: Connection) -> bool | None:
         """Note that a connection is closed.
 
-        Return whether it ended by itself; None where it was not detached, or has said so before.
+        Return whether it ended by itself; None if it was not detached, or was closed before.
         """
         return self._silent.pop(connection, None)
 
@@ -271,7 +271,7 @@ class IdleReaper:
         self._timers: dict[Instance, asyncio.TimerHandle] = {}
 
     def wait(self, instance: "Instance", seconds: float, at_least: float = 0.0) -> None:
-        """End an instance in so many seconds, counted from now, if it is still idle then."""
+        """Stop an instance after so many seconds, if it is still idle then."""
         if not instance.holders and not instance.obsolete and not instance.is_eager:
             self.forget(instance)
             loop = asyncio.get_running_loop()
@@ -291,7 +291,7 @@ class IdleReaper:
         if is_working or instance.in_flight or instance.queue or instance.is_awaited or instance.state == STARTING:
             self.wait(instance, seconds, _LOOK_AGAIN_SECONDS)
         elif instance.pause:
-            # Another in its place would know nothing of the failures, and start without a pause.
+            # A new instance in its place would know nothing of the failures, and start without a pause.
             self.wait(instance, seconds, instance.pause)
         else:
             self._end(instance)

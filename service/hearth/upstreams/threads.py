@@ -1,6 +1,6 @@
-"""Blocking work in threads that the end of the daemon does not wait for, and runs that several callers share.
+"""Blocking work in threads that do not delay the daemon's shutdown, and coroutines shared by several callers.
 
-The loop's own pool is waited for at the end, and unlocking a keyring may take half a minute.
+At shutdown asyncio waits for the loop's own thread pool, and unlocking a keyring may take half a minute.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 async def run(work: Callable[Given, Result], *arguments: Given.args, **named: Given.kwargs) -> Result:
-    """Return or raise the outcome of the work. Cancelled, the work goes on by itself, and its outcome is dropped."""
+    """Run work in a thread; return or raise its outcome. After a cancellation the work continues, unobserved."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()
 
@@ -47,7 +47,7 @@ class SingleFlight(Generic[Result]):
         self._task: asyncio.Task[Result] | None = None
 
     async def join(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """Wait for the run that there is, or begin one. Shielded: one caller's end is not everybody's."""
+        """Wait for the current run, or begin one. Shielded: one caller's cancellation does not affect the others."""
         task = self._task
         if task is None or task.done():
             task = self._task = asyncio.create_task(work())

@@ -1,11 +1,11 @@
 """MCP servers that are reached by a url: Streamable HTTP of both eras, and the HTTP+SSE of 2024-11-05.
 
-    connection   the conversation itself, over one of two carriers
+    connection   the connection itself, over one of two carriers
     streamable   a POST for each message, its answer on the POST's own stream; sessions in the legacy era
-    sse_carrier  everything the server says on one stream, everything else by POST
+    sse_carrier  one stream for all messages of the server, POST for all others
     pool         HTTP, and the only module that knows httpx: loaded when the first such server is started
 
-Importing this package costs nothing of HTTP.
+Importing this package loads no HTTP library.
 """
 
 from hearth.config import ServerSpec

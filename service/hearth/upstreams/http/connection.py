@@ -1,7 +1,7 @@
-"""A conversation with a server behind a url, over the carrier that the server understands.
+"""Connection to a server behind a url, over the carrier that the server understands.
 
 Carriers move messages; ids, waiters and the owner are here. Under `transport = "auto"` the newer carrier is tried first
-and replaced by the older one when the server does not take `initialize` by POST (2025-11-25, basic/transports,
+and replaced by the older one if the server does not accept `initialize` by POST (2025-11-25, basic/transports,
 "Backwards Compatibility").
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Ending a conversation is a courtesy: tasks that are cancelled end at once, connections are closed without a word more.
+# Ending a conversation is a courtesy: cancelled tasks end at once, and connections are closed without further messages.
 STOP_SECONDS = 2.0
 
 # Memory of an answer besides its own bytes until it is sent: a task, a request, a connection.
@@ -44,10 +44,10 @@ class Carrier(Protocol):
         """Send a notification, after those before it."""
 
     def answer(self, payload: bytes) -> "asyncio.Task[None]":
-        """Send an answer to a request of the server's. Returns what does it."""
+        """Send an answer to a request of the server; return the task that sends it."""
 
-    def withdraw(self, request: OutgoingRequest | None, payload: bytes) -> None:
-        """Withdraw a request whose answer is not wanted any longer; `payload` is the notification that says so.
+    def withdraw(self, request: Outgoing | None, payload: bytes) -> None:
+        """Withdraw a request whose answer is no longer wanted; `payload` is the notification for the server.
 
         None stands for a request that the carrier is done with.
         """
@@ -59,11 +59,11 @@ class Carrier(Protocol):
         """Set which arguments of which tools go into headers, too."""
 
     async def say_goodbye(self) -> None:
-        """Tell the server that nobody comes back. The caller bounds the time."""
+        """Tell the server that the conversation is over. The caller bounds the time."""
 
 
 class HttpUpstreamConnection(Connection):
-    """One conversation. `limits`: bytes of one message, bytes that wait to be sent."""
+    """Connection for one conversation. `limits`: bytes of one message, bytes that wait to be sent."""
 
     sends_headers = True
 
@@ -82,7 +82,7 @@ class HttpUpstreamConnection(Connection):
     # --- for the owner
 
     async def open(self) -> None:
-        """Get ready to ask. Only the old transport connects here. Raises UpstreamError."""
+        """Prepare for requests. Only the old transport connects here. Raises UpstreamError."""
         self._pool = await asyncio.to_thread(_open_pool, self.name, self.spec)
         if self.spec.transport == "sse":
             try:
@@ -102,7 +102,7 @@ class HttpUpstreamConnection(Connection):
 
     @property
     def needs_login(self) -> bool:  # type: ignore[override]  # elsewhere it is a constant
-        """Whether the server refuses everything until a person has logged in."""
+        """True if the server refuses every request until a user has logged in."""
         return self._pool is not None and self._pool.needs_login
 
     async def why_lost(self) -> UpstreamError:
@@ -110,7 +110,7 @@ class HttpUpstreamConnection(Connection):
         return self._problem or UpstreamError(f"server {self.name!r} is not connected")
 
     def greeted(self, era: str, version: str) -> None:
-        """Note that the handshake is done, and what the server speaks."""
+        """Note the result of the handshake: the era and version that the server speaks."""
         if self._carrier:
             self._carrier.greeted(era, version)
 
@@ -120,12 +120,12 @@ class HttpUpstreamConnection(Connection):
             self._carrier.learn_headers(indexes)
 
     def notify(self, method: str, params: RawBytes | None = None) -> None:
-        """Tell; nothing comes back."""
+        """Send a notification."""
         if self._carrier and not self._problem:
             self._carrier.tell(method, messages.notification(method, params))
 
     def answer(self, payload: bytes, cause: int | None = None) -> None:
-        """Answer a request of the server's; one that asks without ever taking answers is not answered for ever."""
+        """Answer a request of the server; drop the answer if the server takes none and too many bytes wait."""
         if self._carrier is None or self._problem:
             return
         if self._unsent_bytes > self._queue_limit:
@@ -136,11 +136,11 @@ class HttpUpstreamConnection(Connection):
         self._carrier.answer(payload).add_done_callback(lambda _: self._sent(size))
 
     def forget(self, number: int) -> None:
-        """Give up that answer; nothing is read for it any longer."""
+        """Drop the waiter of a request, and stop reading its answer."""
         was_waiting = number in self._waiting
         super().forget(number)
         request = self._asked.get(number)
-        # Of a session that is being given, the id has to be known, to give it back.
+        # The answer to `initialize` is still read: the id of the new session is needed to end that session.
         if request and was_waiting and not (request.sent and request.method == INITIALIZE):
             request.drop()
 
@@ -164,12 +164,12 @@ class HttpUpstreamConnection(Connection):
 
     @property
     def pool(self) -> "Pool":
-        """The connections to the server."""
+        """Connection pool of the server."""
         assert self._pool is not None, "not opened"
         return self._pool
 
     def spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Do something that ends with the conversation at the latest."""
+        """Run a task that ends with the conversation at the latest."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -200,17 +200,17 @@ class HttpUpstreamConnection(Connection):
         request.finish()
         self._asked.pop(request.number, None)
 
-    def finished(self, request: OutgoingRequest) -> None:
-        """Nothing is read for that request any more. One without an answer by now gets none."""
+    def finished(self, request: Outgoing) -> None:
+        """Note that nothing more is read for a request, and fail it if it has no answer yet."""
         self.released(request)
         self.fail(request.number, self._problem or UpstreamError(f"server {self.name!r} did not answer"))
 
     def awaits(self, number: int) -> bool:
-        """Return whether the answer to that request is waited for."""
+        """Tell whether a waiter waits for the answer to that request."""
         return number in self._waiting
 
     def take(self, items: Iterable[Item], cause: int | None) -> None:
-        """Messages of the server, on the stream of the request that is their cause."""
+        """Handle messages of the server, from the stream of the request that is their cause."""
         WRITE_BATCH.begin()
         try:
             self._take_all(items, cause)
@@ -218,7 +218,7 @@ class HttpUpstreamConnection(Connection):
             WRITE_BATCH.end()
 
     def fail(self, number: int, problem: HearthError) -> None:
-        """There will be no answer to that request."""
+        """Fail a request: no answer will come."""
         self._standing.discard(number)
         waiter = self._waiting.pop(number, None)
         if waiter:
@@ -227,18 +227,18 @@ class HttpUpstreamConnection(Connection):
                 self.on_free()
 
     async def fall_back(self) -> None:
-        """Go over to the transport of 2024-11-05. Raises UpstreamError when the server does not speak it either."""
+        """Switch to the transport of 2024-11-05. Raises UpstreamError if the server does not speak it either."""
         carrier = SseCarrier(self)
         await carrier.open()
         self._carrier = carrier
 
-    def ask_again(self, request: OutgoingRequest) -> None:
-        """Send a request by the carrier that has taken over from the one that was asked first."""
+    def ask_again(self, request: Outgoing) -> None:
+        """Send a request again, by the carrier that has replaced the first one."""
         assert self._carrier is not None
         self._carrier.ask(request)
 
     def over(self, problem: UpstreamError) -> None:
-        """Nothing can be said any more, and why: the owner may begin another conversation."""
+        """End the conversation because of a problem: the owner may begin another one."""
         if self._problem is None:
             self._problem = problem
             self._owner.lost(self)
@@ -272,7 +272,7 @@ async def _bounded(work: Coroutine[object, object, None]) -> None:
 
 
 def _open_pool(name: str, spec: ServerSpec) -> "Pool":
-    # In a thread: it takes a fifth of a second the first time.
+    # In a thread: the first import takes a fifth of a second.
     from hearth.upstreams.http.pool import open_pool
 
     return open_pool(name, spec)

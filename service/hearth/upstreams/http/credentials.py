@@ -1,6 +1,6 @@
-"""Authorization header of a server whose entry has none, and the reaction when that is refused.
+"""Authorization header for a server whose entry has none, and the reaction to its refusal.
 
-Knows nothing of OAuth, and loads it only when a server has refused somebody, or when there are logins that are kept.
+Knows nothing of OAuth, and loads it only after a server has refused a request, or if there are stored logins.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ REFUSALS = frozenset({401, 403})
 
 
 def credentials_of(spec: ServerSpec) -> "Credentials | None":
-    """Return the credentials of a server with its references resolved; None where its entry has a header."""
+    """Return the credentials of a server with its references resolved; None if its entry has a header."""
     return None if has_own_header(spec) or (spec.url or "").startswith(UNIX) else Credentials(spec)
 
 
@@ -28,7 +28,7 @@ def has_own_header(spec: ServerSpec) -> bool:
 
 
 class Credentials:
-    """The login of one server, if there is one."""
+    """Credentials of one server: its login, if there is one."""
 
     def __init__(self, spec: ServerSpec) -> None:
         self._spec = spec
@@ -41,17 +41,17 @@ class Credentials:
         return await (await self._opened()).authorization()
 
     def accepted(self, value: str | None) -> None:
-        """Note that the server took a request with that value."""
+        """Note that the server accepted a request with that value."""
         if self._account:
             self._account.accepted(value)
 
     async def refused(self, status: int, challenge: str | None, value: str | None) -> bool:
-        """Take a refusal. Returns whether to ask once more. Raises LoginRequired, UpstreamError."""
+        """Handle a refusal; return whether to retry once. Raises LoginRequired, UpstreamError."""
         return await (await self._opened()).refused(status, challenge, value)
 
     async def _opened(self) -> "Account":
         if self._account is None:
-            # In a thread: loading it takes tens of milliseconds.
+            # In a thread: loading the OAuth package takes tens of milliseconds.
             self._account = await asyncio.to_thread(_open, self._spec)
         return self._account
 

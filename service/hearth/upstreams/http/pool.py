@@ -1,7 +1,7 @@
-"""HTTP to one server: its connections, its headers, its redirects, and what can go wrong on the way in words.
+"""HTTP client for one server: connections, headers, redirects, and messages for network failures.
 
-The only module that knows httpx, which takes longer to import than everything else that a daemon needs: nothing imports
-this one before a server with a url is started. Knows nothing of MCP.
+The only module here that knows httpx, which takes longer to import than everything else that a daemon needs: nothing
+imports this one before a server with a url is started. Knows nothing of MCP.
 """
 
 import asyncio
@@ -26,17 +26,17 @@ from hearth.upstreams.message_reader import TURN_MESSAGES, pieces
 
 _CONNECTED = "connection.connect_unix_socket.complete"
 CONNECT_SECONDS = 10.0
-# For one write to get into the kernel: a server that does not read for so long never will.
+# Time for one write to get into the kernel: a server that does not read for so long never will.
 WRITE_SECONDS = 60.0
-# Connections that are kept for the next request. Servers close theirs after five seconds (uvicorn, Node), and a request
-# that meets such an end half way may or may not have been taken: better to be the first to close.
+# Idle connections kept for the next request. Servers close theirs after five seconds (uvicorn, Node), and a request
+# that is sent at that moment may or may not have been handled: better to be the first to close.
 KEPT_CONNECTIONS = 16
 KEPT_SECONDS = 4.0
 REDIRECTS_LIMIT = 5
 # Lines that are read in one turn of the loop: an event of a stream has three or four.
 TURN_LINES = 4 * TURN_MESSAGES
-# A silent peer is asked whether it lives: after a minute, six times ten seconds. Otherwise a stream over a network that
-# has forgotten it would wait for ever.
+# TCP keepalive for a silent peer: after a minute, six probes ten seconds apart. Otherwise a stream whose connection the
+# network has dropped would wait forever.
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
 # Redirects that keep method and body. The others turn a POST into a GET, or allow it; MCP has no such request.
 _REDIRECTS = frozenset({301, 302, 307, 308})
@@ -47,7 +47,7 @@ for _name in ("httpx", "httpcore"):
 
 
 class Response:
-    """An answer whose body has not been read. An async context manager: leaving it gives the connection back."""
+    """Response whose body has not been read. An async context manager: leaving it releases the connection."""
 
     def __init__(self, pool: "Pool", inner: httpx.Response) -> None:
         self._pool = pool
@@ -86,7 +86,7 @@ class Response:
             raise self._pool.broken(exc, sent=True) from exc
 
     async def body(self, limit: int) -> bytes:
-        """Return the whole body. Raises ConnectionBroken, and UpstreamError for a body over the limit, not read on."""
+        """Return the whole body. Raises ConnectionBroken, and UpstreamError as soon as the body exceeds the limit."""
         found = bytearray()
         async for chunk in self.chunks():
             found += chunk
@@ -97,7 +97,7 @@ class Response:
         return bytes(found)
 
     def keep_alive(self) -> None:
-        """Notice when the other side of a stream has silently gone."""
+        """Enable TCP keepalive, which detects that the peer of a stream has silently disappeared."""
         stream = self._inner.extensions.get("network_stream")
         sock = stream.get_extra_info("socket") if stream else None
         if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
@@ -112,7 +112,7 @@ class Response:
 
 
 class _Request(NamedTuple):
-    """Request to send, to whichever address. The parameters of `Pool.send` say what they mean."""
+    """Request to send, whatever its address. `Pool.send` documents the fields."""
 
     method: str
     headers: Mapping[str, str]
@@ -122,7 +122,7 @@ class _Request(NamedTuple):
 
 
 class Pool:
-    """The connections to one server."""
+    """Pool of the connections to one server."""
 
     def __init__(
         self, name: str, client: httpx.AsyncClient, url: httpx.URL, credentials: Credentials | None = None
@@ -131,12 +131,12 @@ class Pool:
         self._client = client
         self._url = url
         self._credentials = credentials
-        # Whether the last that was asked was refused for want of a login.
+        # Whether the last request was refused for want of a login.
         self.needs_login = False
 
     @property
     def origin(self) -> str:
-        """The server's address for people: without path and query, where tokens may stand."""
+        """Address of the server for messages, without path and query, which may contain tokens."""
         return _origin(self._url)
 
     async def send(
@@ -149,12 +149,12 @@ class Pool:
         to: str | None = None,
         on_sent: Callable[[], None] = lambda: None,
     ) -> Response:
-        """Send one request, to the server's own address or another one of the same origin. Returns with its headers.
+        """Send one request, to the server's own address or another one of the same origin. Return with its headers.
 
-        Raises ConnectionBroken, LoginRequired, and UpstreamError for a redirect that is not followed. `on_sent` is told
-        when all is written.
-        A connection that was kept may end at the moment it is used again: `may_repeat` is whether the server may get
-        the request twice then.
+        Raises ConnectionBroken, LoginRequired, and UpstreamError for a redirect that is not followed. `on_sent` is
+        called when the request is completely written.
+        An idle connection may end at the moment it is used again: `may_repeat` tells whether the request may then be
+        sent twice.
         """
         request = _Request(method, headers, body, may_repeat, on_sent)
         url = self._url.join(to) if to else self._url
@@ -169,7 +169,7 @@ class Pool:
         raise UpstreamError(f"server {self.name!r} redirects for ever: check the url of its entry")
 
     async def _send_as_somebody(self, request: _Request, url: httpx.URL) -> httpx.Response:
-        """With the server's login, if there is one. A refused request was not handled, and may be sent again."""
+        """Send a request with the server's login, if any. A refused request was not handled, and may be sent again."""
         credentials = self._credentials
         if credentials is None:
             return await self._send_surely(request, url)
@@ -216,7 +216,7 @@ class Pool:
                 sent = True
                 request.on_sent()
 
-        # The id of a stream's last event may be any bytes, as Latin-1 here; httpx by itself takes ASCII only.
+        # The id of a stream's last event may be any bytes, here as Latin-1; httpx by default accepts ASCII only.
         fields = httpx.Headers(dict(request.headers), encoding="latin-1")
         built = self._client.build_request(
             request.method, url, headers=fields, content=request.body, extensions={"trace": trace}
@@ -240,11 +240,11 @@ class Pool:
         return found
 
     def broken(self, exc: Exception, sent: bool) -> ConnectionBroken:
-        """Any failure of the network in words."""
+        """Return the error for a network failure."""
         return ConnectionBroken(f"server {self.name!r} {_describe(exc, self.origin, sent)}", sent)
 
     def is_own(self, address: str) -> bool:
-        """Return whether an address that the server gave is of its own origin, and so may have its headers."""
+        """Tell whether an address from the server has the server's own origin, and so may get its headers."""
         try:
             return _origin(self._url.join(address)) == self.origin
         except (httpx.InvalidURL, ValueError):
@@ -288,7 +288,7 @@ def _describe(exc: Exception, origin: str, sent: bool) -> str:
 
 
 def cause_of(exc: BaseException) -> str:
-    """Return the system's own message, which lies below what the layers above made of it."""
+    """Return the operating system's own message, from below the exceptions of the layers above."""
     seen = [exc]
     while (cause := seen[-1].__cause__ or seen[-1].__context__) and len(seen) < 10:
         seen.append(cause)
@@ -296,7 +296,7 @@ def cause_of(exc: BaseException) -> str:
         if isinstance(found, ssl.SSLCertVerificationError):
             return f"CERTIFICATE_VERIFY_FAILED: {found.verify_message}"
         if isinstance(found, OSError) and found.strerror:
-            # asyncio puts the address where the reason stands; names that do not resolve have codes of their own.
+            # asyncio puts the address into the reason; names that do not resolve have codes of their own.
             has_own_codes = isinstance(found, socket.gaierror | ssl.SSLError)
             return found.strerror if has_own_codes or not found.errno else os.strerror(found.errno)
     return next((text for found in seen if (text := str(found).rstrip("."))), type(exc).__name__)
@@ -338,8 +338,10 @@ def open_pool(name: str, spec: ServerSpec) -> Pool:
 
 
 def trust() -> ssl.SSLContext:
-    """Whom to believe: SSL_CERT_FILE or SSL_CERT_DIR alone when one of them is set, or else everybody's list and the
-    system's own."""
+    """Return the SSL context with the trusted certificates.
+
+    SSL_CERT_FILE or SSL_CERT_DIR alone if one of them is set, or else certifi's list and the system's own.
+    """
     context = httpx.create_ssl_context()
     if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
         context.load_default_certs()
@@ -360,7 +362,7 @@ def _setup_problem(exc: Exception) -> str:
 
 
 class SocketTransport(httpx.AsyncHTTPTransport):
-    """Transport for one server on a Unix socket; checks who listens before it sends a request."""
+    """Transport for one server on a Unix socket; checks the listener before it sends a request."""
 
     def __init__(self, path: str, verify: ssl.SSLContext, limits: httpx.Limits) -> None:
         super().__init__(uds=path, verify=verify, limits=limits)
@@ -382,6 +384,6 @@ class SocketTransport(httpx.AsyncHTTPTransport):
 
 
 def objection(path: str, connected: socket.socket) -> str | None:
-    """Return why the server at the socket is not believed, as a clause; None if it is."""
+    """Return why the listener at the socket is not trusted, as a clause; None if it is."""
     peer = peers.peer_of(connected)
     return ownership.objection_to_listener(path, peer.uid) if peer else None

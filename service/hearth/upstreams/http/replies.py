@@ -1,11 +1,11 @@
 """Replies of a server over HTTP: messages in a body, errors, and the meaning of a refusal. Pure: the caller acts.
 
-A body or the data of an event has one message, or an array of them as revision 2025-03-26 has it. A status that is no
+A body or the data of an event has one message, or an array of them as in revision 2025-03-26. A status other than
 success means:
 
 | status        | request           | answered by its body           | not answered by it                             |
 | ------------- | ----------------- | ------------------------------ | ---------------------------------------------- |
-| 401, 5xx, …   | any               | the answer, if an era is known | FAIL: it says nothing about what is spoken     |
+| 401, 5xx, …   | any               | the answer, if an era is known | FAIL: it says nothing about the era            |
 | any other 4xx | `server/discover` | the answer                     | not modern: an answer that says so             |
 |               | `initialize`      | the answer                     | FALL_BACK: perhaps the transport of 2024-11-05 |
 |               | of the legacy era | the answer; RENEW for 404      | RENEW: the session is gone                     |
@@ -24,7 +24,7 @@ from hearth.wire import json, values
 from hearth.wire.lines import Item
 
 _SPACE = b" \t\r\n"
-# These say nothing about what the server speaks: it did not look at the message.
+# These statuses say nothing about the server's era: it did not look at the message.
 _ABOUT_THE_CALLER = frozenset({401, 403, 407, 408, 425, 429})
 
 _WHAT_TO_DO = {
@@ -43,7 +43,7 @@ _ELSEWHERE = "it takes no MCP at this address; check `url` and `transport` of it
 
 
 class ConnectionBroken(UpstreamError):
-    """Failure of a connection. `sent`: after all of the request had been written, so that the server may have it."""
+    """Failure of a connection. `sent`: the whole request had been written, so the server may have it."""
 
     def __init__(self, sentence: str, sent: bool) -> None:
         super().__init__(sentence)
@@ -51,18 +51,18 @@ class ConnectionBroken(UpstreamError):
 
 
 def is_about_the_message(status: int) -> bool:
-    """Return whether the status refuses the message itself, rather than its sender, its moment or everything."""
+    """Tell whether the status refuses the message itself, rather than its sender, its timing or all requests."""
     return 400 <= status < 500 and status not in _ABOUT_THE_CALLER
 
 
 def refused(name: str, status: int) -> UpstreamError:
-    """Return the error for a status, without the body: that could be anything, and errors are logged."""
+    """Return the error for a status, without the body, which could be anything: errors are logged."""
     default = _WHAT_TO_DO[500] if status >= 500 else _ELSEWHERE
     return UpstreamError(f"server {name!r} answered HTTP {status}: {_WHAT_TO_DO.get(status, default)}")
 
 
 def items(data: bytes) -> list[Item]:
-    """Return every message, in order; an error stands for a part that is none."""
+    """Return every message, in order; an error replaces a part that is no message."""
     try:
         if data.lstrip(_SPACE)[:1] == b"[":
             return list(json.parse_batch(data).items)
@@ -87,7 +87,7 @@ def answers_to(number: int, data: bytes) -> bool:
 
 
 def refusal(number: int, code: int, text: str) -> json.Message:
-    """Build the answer that a server would have given, had it known how."""
+    """Build the error response that the server should have sent."""
     return json.parse(messages.error(b"%d" % number, code, text))
 
 
@@ -126,7 +126,7 @@ class HttpRefusal(NamedTuple):
 
 
 def judge(refusal: HttpRefusal, era: str | None, has_session: bool, is_last: bool) -> Verdict:
-    """Return the reaction; none that asks again, if this was the last time."""
+    """Return the reaction to a refusal; no retry if this was the last attempt."""
     if not is_about_the_message(refusal.status):
         return Verdict.ANSWER if era and refusal.is_answer else Verdict.FAIL
     if refusal.method == DISCOVER or (refusal.method == INITIALIZE and (refusal.is_answer or era)):
@@ -152,7 +152,7 @@ def _judge_legacy(refusal: HttpRefusal, has_session: bool, is_last: bool) -> Ver
 
 
 def _is_expiry(refusal: HttpRefusal, has_session: bool) -> bool:
-    """Return whether the session expired: 404, as specified; some servers say 400 for one unknown or missing."""
+    """Tell whether the session expired: 404, as specified; some servers send 400 for an unknown or missing session."""
     if refusal.status == 404 and has_session:
         return refusal.code != versions.METHOD_NOT_FOUND or not refusal.is_answer
     return refusal.status in (400, 404) and not refusal.is_answer

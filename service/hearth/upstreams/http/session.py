@@ -42,16 +42,16 @@ class OutgoingRequest:
 
     @property
     def is_opening(self) -> bool:
-        """Return whether this request finds out what the server speaks."""
+        """True if this request probes the era of the server."""
         return self.method in (DISCOVER, INITIALIZE)
 
     def was_sent(self) -> None:
-        """Note that the kernel has all of it: no room is taken here any more."""
+        """Note that the kernel has the whole request: it no longer counts as queued."""
         self.sent = True
         self.finish()
 
     def finish(self) -> None:
-        """Free its room, whatever became of it."""
+        """Stop counting the request as queued, whatever its outcome."""
         done, self._on_done = self._on_done, None
         if done:
             done(len(self.body))
@@ -63,11 +63,11 @@ class OutgoingRequest:
 
 
 class ProbeOrder:
-    """Order of the two requests that find out what a server speaks.
+    """Order of the two requests that probe the era of a server.
 
     Over pipes both are written at once, and the first success decides. Over HTTP a server that speaks both eras would
-    then give a session to nobody: so the second one is sent when the first was refused, or has had no answer for
-    `patience` seconds.
+    then create a session that is never used: so the second request is sent when the first was refused, or has had no
+    answer for `patience` seconds.
     """
 
     def __init__(self, patience: float) -> None:
@@ -75,7 +75,7 @@ class ProbeOrder:
         self._asked: list[str] = []
         self._way_is_free = asyncio.Event()
         self._one_is_done = asyncio.Event()
-        # Whether one of them has told what the server speaks.
+        # Whether one of them has shown the server's era.
         self.decided = False
 
     def ask(self, method: str) -> None:
@@ -83,18 +83,18 @@ class ProbeOrder:
         self._asked.append(method)
 
     async def wait_for_turn(self, method: str) -> None:
-        """Return when it may be sent."""
+        """Wait until the request may be sent."""
         if self._asked[0] != method:
             await self._wait(self._way_is_free)
 
     async def wait_for_other(self) -> None:
-        """Let the other one go ahead, and return when it is done."""
+        """Let the other request go first, and wait until it is done."""
         self._way_is_free.set()
         if len(self._asked) > 1:
             await self._wait(self._one_is_done)
 
     def answered(self, message: json.Message) -> None:
-        """Take the server's answer to one."""
+        """Take the server's answer to one of them."""
         code, _ = values.error(message)
         if message.result is not None or code in versions.MODERN_ONLY_ERRORS:
             self.decided = True
@@ -142,7 +142,7 @@ class UpstreamSession:
         self.generation += 1
 
     def note(self, method: str, params: RawBytes) -> None:
-        """Keep what a request changes in the server for the whole session."""
+        """Remember a request that changes the server's state for the whole session."""
         if method == _SET_LEVEL:
             self._told[method, b""] = params
         elif method == _SUBSCRIBE:

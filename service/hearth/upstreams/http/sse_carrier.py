@@ -1,6 +1,6 @@
-"""HTTP+SSE of 2024-11-05: the server says everything on one stream, whose first event names where to POST the rest.
+"""HTTP+SSE of 2024-11-05: the server sends everything on one stream, whose first event names the address for POST.
 
-The session is the stream: when it ends, the conversation does. No message on it tells which request caused it.
+The session is the stream: when it ends, the conversation does. No message on it shows which request caused it.
 """
 
 import asyncio
@@ -18,22 +18,22 @@ from hearth.wire.sse import Event, SseDecoder
 if TYPE_CHECKING:
     from hearth.upstreams.http.connection import HttpUpstreamConnection
 
-# From the GET to the event that names the other address.
+# Time from the GET to the event that names the other address.
 ENDPOINT_SECONDS = 15.0
-# For a message to be taken.
+# Time for the server to accept a message.
 POST_SECONDS = 30.0
 
 _SENDING = {"Content-Type": "application/json"}
 
 
 class SseCarrier:
-    """Carries one conversation."""
+    """Carrier of one conversation."""
 
     def __init__(self, connection: "HttpUpstreamConnection") -> None:
         self._connection = connection
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._endpoint.add_done_callback(lambda late: late.cancelled() or late.exception())
-        # Messages are taken one after the other: what is POSTed in parallel could overtake.
+        # Messages are sent one after the other: parallel POSTs could overtake each other.
         self._lane = asyncio.Lock()
 
     async def open(self) -> None:
@@ -56,7 +56,7 @@ class SseCarrier:
     def ask(self, request: OutgoingRequest) -> None:
         """Send a request."""
         if request.method == DISCOVER:
-            # No server with this transport is modern, and an old one may trip over a method that it does not know.
+            # No server with this transport is modern, and an old one may fail at a method that it does not know.
             asyncio.get_running_loop().call_soon(self._refuse, request)
         else:
             request.task = self._connection.spawn(self._ask(request))
@@ -71,21 +71,21 @@ class SseCarrier:
         """Send an answer."""
         return self._connection.spawn(self._tell(payload))
 
-    def withdraw(self, request: OutgoingRequest | None, payload: bytes) -> None:
-        """Tell, behind the request itself; one that has not left is never sent."""
+    def withdraw(self, request: Outgoing | None, payload: bytes) -> None:
+        """Send the cancellation after the request itself; a request that has not been sent yet is dropped."""
         if request and not request.sent:
             request.drop()
         else:
             self._connection.spawn(self._tell(payload))
 
     def greeted(self, era: str, version: str) -> None:
-        """Nothing on this wire depends on it."""
+        """Do nothing: this transport does not depend on the era."""
 
     def learn_headers(self, indexes: Mapping[str, Index]) -> None:
-        """Nothing on this wire depends on it."""
+        """Do nothing: this transport puts no arguments into headers."""
 
     async def say_goodbye(self) -> None:
-        """Do nothing: closing the stream says it."""
+        """Do nothing: closing the stream ends the conversation."""
 
     # --- sending
 

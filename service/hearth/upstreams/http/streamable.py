@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from hearth.upstreams.http.connection import HttpUpstreamConnection
     from hearth.upstreams.http.pool import Response
 
-# Requests that are asked at the same time, each on a connection of its own; others wait for their turn. Streams that
-# stay open on purpose and answers to the server do not count, or a server that asks back could never be answered.
+# Concurrent requests, each on a connection of its own; others wait for their turn. Standing streams and answers to the
+# server do not count, or a server that asks back might never be answered.
 REQUESTS_AT_ONCE = 128
-# A server that says nothing at all to one opening is asked in the other way after so long.
+# Time without any answer to one opening before the other is sent.
 OPENING_SECONDS = 5.0
-# For a notification or an answer to be taken.
+# Time for the server to accept a notification or an answer.
 TELL_SECONDS = 30.0
 RENEWAL_SECONDS = 30.0
-# For the owner to list the tools again, when a server misses a header.
+# Time for the owner to list the tools again, after a server has missed a header.
 LEARNING_SECONDS = 10.0
 
 _JSON = "application/json"
 _SENDING = {"Accept": f"{_JSON}, {STREAM}", "Content-Type": _JSON}
-# Requests that may be sent twice. Of a tool nobody knows what the first time has done.
+# Requests that may be sent twice. A tool call may not: its first sending may have had an effect.
 _REPEATABLE = frozenset(
     {
         *("server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"),
@@ -52,7 +52,7 @@ _TOOLS_CHANGED = json.Message(None, "notifications/tools/list_changed", {})
 
 
 class StreamableCarrier:
-    """Carries one conversation. `may_fall_back`: whether the old transport is worth a try."""
+    """Carrier of one conversation. `may_fall_back`: whether the old transport is worth a try."""
 
     def __init__(self, connection: "HttpUpstreamConnection", may_fall_back: bool) -> None:
         self._connection = connection
@@ -62,7 +62,7 @@ class StreamableCarrier:
         self.session = UpstreamSession()
         self._listener = EventListener(connection, self)
         self._places = asyncio.Semaphore(REQUESTS_AT_ONCE)
-        # Cleared while requests have to wait: for `initialized` to be taken, for a new session.
+        # Cleared while requests have to wait until the server has accepted `initialized`, or for a new session.
         self._ready = asyncio.Event()
         self._ready.set()
         self._openings = ProbeOrder(min(OPENING_SECONDS, connection.spec.start_timeout / 2))
@@ -80,7 +80,7 @@ class StreamableCarrier:
         if request.method == INITIALIZE:
             self.session.opening = request.params
         self.session.note(request.method, request.params)
-        # Not in the coroutine's own end: one that is cancelled before its first step has none.
+        # A callback instead of `finally`: a task that is cancelled before its first step never runs its `finally`.
         request.task = self._connection.spawn(self._ask(request))
         request.task.add_done_callback(lambda task: self._asked(request, task))
 
@@ -96,9 +96,9 @@ class StreamableCarrier:
         """Send an answer, which waits for no notification."""
         return self._connection.spawn(self._tell(payload))
 
-    def withdraw(self, request: OutgoingRequest | None, payload: bytes) -> None:
-        """Close the stream, which means it all in the modern era; in the legacy one, tell first."""
-        # Never told of what it did not get, nor of `initialize`, which is not cancelled.
+    def withdraw(self, request: Outgoing | None, payload: bytes) -> None:
+        """Close the stream, which cancels in the modern era; in the legacy era, send a notification first."""
+        # No notification for a request that the server did not get, nor for `initialize`, which cannot be cancelled.
         if request is None:
             return
         if self._era == versions.LEGACY and request.sent and not request.is_opening:
@@ -107,7 +107,7 @@ class StreamableCarrier:
             request.drop()
 
     def greeted(self, era: str, version: str) -> None:
-        """Note that the handshake is done. A session that lost against the modern era is given back."""
+        """Note the result of the handshake; end a legacy session that is not needed in the modern era."""
         self._era = era
         if era == versions.MODERN:
             self._version = version or self._version
@@ -144,8 +144,8 @@ class StreamableCarrier:
         if request.task is task:  # or else another carrier has it now
             self._connection.finished(request)
 
-    async def _exchange(self, request: OutgoingRequest) -> None:
-        """Ask, and once more where the first answer said why it was none."""
+    async def _exchange(self, request: Outgoing) -> None:
+        """Send a request, and repeat it once after a refusal that can be repaired."""
         await self._ready.wait()
         generation = self.session.generation
         verdict = await self._post(request, is_last=False)
@@ -157,14 +157,14 @@ class StreamableCarrier:
             return
         await self._post(request, is_last=True)
 
-    async def _post(self, request: OutgoingRequest, is_last: bool) -> Verdict | None:
-        """Ask and hand over what comes. Returns what to do if that was a refusal. Raises UpstreamError."""
+    async def _post(self, request: Outgoing, is_last: bool) -> Verdict | None:
+        """Send a request and handle its response; return the verdict on a refusal. Raises UpstreamError."""
         sending = {**_SENDING, **self._headers(request)}
         may_repeat = request.method in _REPEATABLE
         send = self._connection.pool.send
         async with await send("POST", sending, request.body, may_repeat, on_sent=request.was_sent) as response:
             if request.method == DISCOVER:
-                # Some servers of the legacy era give a session to whoever says anything.
+                # Some legacy servers create a session for any request.
                 self._give_back({SESSION_HEADER: response.header(SESSION_HEADER) or ""})
             if 200 <= response.status < 300:
                 await self._receive(request, response)
@@ -211,8 +211,8 @@ class StreamableCarrier:
                 " check the url of its entry"
             )
 
-    def hand_over(self, request: OutgoingRequest, items: list[Item], response: "Response") -> None:
-        """Hand over the messages for a request. With the answer to `initialize`, a session begins."""
+    def hand_over(self, request: Outgoing, items: list[Item], response: "Response") -> None:
+        """Pass on the messages for a request. A session begins with the answer to `initialize`."""
         for item in items if request.is_opening else ():
             if isinstance(item, json.Message) and item.method is None:
                 self._openings.answered(item)
@@ -243,8 +243,8 @@ class StreamableCarrier:
             self._openings.answered(answer)
         self._connection.take([answer], request.number)
 
-    async def _falls_back(self, request: OutgoingRequest, status: int) -> bool:
-        """Try the old transport, if nothing newer is spoken. Returns whether it has the request now."""
+    async def _falls_back(self, request: Outgoing, status: int) -> bool:
+        """Try the old transport, if the server speaks nothing newer; return whether it has taken over the request."""
         connection = self._connection
         if not self._may_fall_back or self._era:
             return False
@@ -261,7 +261,7 @@ class StreamableCarrier:
         return True
 
     async def _learn_anew(self) -> None:
-        """React to a missing header: its tools have changed. The owner lists them, and tells `learn_headers`."""
+        """React to a missing header: the tools have changed. The owner lists them, and calls `learn_headers`."""
         self._learned.clear()
         self._connection.take([_TOOLS_CHANGED], None)
         try:
@@ -288,14 +288,14 @@ class StreamableCarrier:
         await self._post_told(payload)
 
     async def _post_told(self, payload: bytes) -> None:
-        """Send what has no answer. A failure is nobody's to handle: whoever waits for its effect has a time limit."""
+        """Send a message without an answer. A failure is only logged: callers that need its effect have time limits."""
         connection = self._connection
         try:
             async with asyncio.timeout(TELL_SECONDS):
                 sending = {**_SENDING, **self.session.headers()}
-                # A message that comes twice says the same.
+                # Sending such a message twice is harmless.
                 async with await connection.pool.send("POST", sending, payload, may_repeat=True) as taken:
-                    # A session that is gone is the next request's to renew.
+                    # The next request renews an expired session.
                     is_expired = taken.status == 404 and self.session.id
                     if not 200 <= taken.status < 300 and not is_expired:
                         connection.warn_limited(replies.refused(connection.name, taken.status))
@@ -308,13 +308,13 @@ class StreamableCarrier:
 
     async def _cancel(self, request: OutgoingRequest, payload: bytes) -> None:
         await self._post_told(payload)
-        # Some servers then answer with an error, others never: nobody reads it.
+        # Some servers then answer with an error, others never: the answer is not read.
         request.drop()
 
     # --- sessions
 
     async def renew(self, generation: int) -> None:
-        """Begin a new session, unless somebody has since that generation. Raises UpstreamError."""
+        """Begin a new session, unless another caller has done so since that generation. Raises UpstreamError."""
         if self._renewing is None:
             if self.session.generation != generation:
                 return
@@ -350,7 +350,7 @@ class StreamableCarrier:
             await self._say(json.dumps(method), params)
 
     async def _say(self, method: bytes, params: values.RawBytes) -> json.Message:
-        """Send a request of the carrier's own, past those that wait."""
+        """Send a request of the carrier's own, ahead of the waiting ones."""
         reply = Reply()
         request = self._connection.expect(method, params, reply)
         try:
@@ -368,6 +368,6 @@ class StreamableCarrier:
     async def _delete(self, session: Mapping[str, str]) -> None:
         try:
             async with await self._connection.pool.send("DELETE", session):
-                pass  # 405 means that sessions end by themselves there
+                pass  # 405 means that the server ends sessions by itself
         except UpstreamError:
             pass

@@ -1,7 +1,7 @@
-"""Streams of server-sent events: the one that answers a request, and the one for what the server says by itself.
+"""Streams of server-sent events: the response to a request, and the stream for messages that the server initiates.
 
-A stream of the legacy era that breaks is taken up again where it was, by GET with the id of the last event
-(2025-11-25, basic/transports, "Resumability and Redelivery"). A dropped connection is no cancellation.
+A broken stream of the legacy era is resumed by GET with the id of the last event (2025-11-25, basic/transports,
+"Resumability and Redelivery"). A dropped connection is no cancellation.
 """
 
 import asyncio
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 STREAM = "text/event-stream"
 # After its answer a stream ends by itself; closing it earlier would cost the connection.
 LINGER_SECONDS = 1.0
-# Between two attempts where the server names no pause: doubled each time, up to the longest.
+# Pause between two attempts if the server names none: doubled each time, up to the longest.
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
-# A stream that lasted so long was one, even if nothing came.
+# A stream that lasted this long counts as working, even if nothing came.
 STABLE_SECONDS = 5.0
-# The server has not noticed yet that the former stream has ended, or has too much to do.
+# The server has not noticed yet that the former stream has ended, or is overloaded.
 _TRY_LATER = frozenset({409, 429})
-# Attempts in a row to take up the stream of a request, before it is given up.
+# Consecutive attempts to resume the stream of a request, before it is given up.
 RESUME_ATTEMPTS = 5
 
 
 def pause(failures: int, retry: int | None) -> float:
-    """Return how long to wait before the next connection. The server's own pause counts; at zero it would never end."""
+    """Return the pause before the next connection: the server's own if given, but never zero, to avoid a busy loop."""
     if retry is not None:
         return max(retry / 1000, 0.01)
     longest = min(FIRST_PAUSE_SECONDS * 2**failures, LONGEST_PAUSE_SECONDS)
-    # All clients of a server that restarts would come back at the same moment.
+    # Jitter: otherwise all clients of a restarted server would come back at the same moment.
     return float(longest * random.uniform(0.5, 1.0))
 
 
 class RequestStream:
-    """The stream that answers one request."""
+    """Stream with the answer to one request."""
 
     def __init__(
         self, connection: "HttpUpstreamConnection", carrier: "StreamableCarrier", request: OutgoingRequest
@@ -56,7 +56,7 @@ class RequestStream:
         self._generation = carrier.session.generation
 
     async def read(self, response: "Response") -> None:
-        """Hand over what comes until the answer is there. Raises UpstreamError when it will not come."""
+        """Pass on messages until the answer has come. Raises UpstreamError if it will not come."""
         broken = await self._read_one(response, response)
         failures = 0
         while self._is_awaited:
@@ -76,7 +76,7 @@ class RequestStream:
         return self._connection.awaits(self._request.number)
 
     async def _resume(self, first: "Response") -> bool:
-        """Go on where the stream broke. Returns whether the server does. Raises UpstreamError if it never will."""
+        """Resume a broken stream; return whether the server did. Raises UpstreamError if it never will."""
         if self._carrier.session.generation != self._generation:
             raise self._lost("its session was another one")
         self._decoder = SseDecoder(self._connection.message_limit, self._decoder.last_id)
@@ -104,7 +104,7 @@ class RequestStream:
                 async for chunk in response.chunks():
                     for event in self._decoder.receive_data(chunk):
                         if isinstance(event, TooLarge):
-                            # Most probably the answer; whatever it is, nobody is to wait for what may never come.
+                            # Most probably the answer; in any case no caller should wait for one that may never come.
                             raise UpstreamError(f"server {self._connection.name!r}: {event}")
                         if event.name == "message":
                             self._take(replies.items(event.data), first)
@@ -121,7 +121,7 @@ class RequestStream:
 
 
 class EventListener:
-    """The stream for what the server says by itself, where it offers one."""
+    """Stream for messages that the server initiates, if it has one."""
 
     def __init__(self, connection: "HttpUpstreamConnection", carrier: "StreamableCarrier") -> None:
         self._connection = connection
@@ -130,7 +130,7 @@ class EventListener:
         self._may_have_missed = False
 
     def start(self) -> None:
-        """Listen from now on, in the session that there is now."""
+        """Listen from now on, in the current session."""
         if self._task and self._task is not asyncio.current_task():
             self._task.cancel()
         self._task = self._connection.spawn(self._listen())
@@ -146,13 +146,13 @@ class EventListener:
             if is_alive is None:
                 return
             failures = 0 if is_alive else failures + 1
-            # Where events have ids, those that fell between two connections come with the next one.
+            # If events have ids, the server sends missed ones on the next connection.
             self._may_have_missed |= is_alive and not decoder.last_id
             await asyncio.sleep(pause(failures, decoder.retry))
             decoder = SseDecoder(self._connection.message_limit, decoder.last_id)
 
     async def _listen_once(self, decoder: SseDecoder) -> bool | None:
-        """Read one connection to its end. Returns whether it was of any use, or None if there is nothing to be had."""
+        """Read one connection to its end; return whether it worked, or None if the server has no such stream."""
         session = self._carrier.session
         generation = session.generation
         async with await get(self._connection, self._carrier, decoder.last_id) as response:
@@ -162,13 +162,13 @@ class EventListener:
                     self._connection.take(list(session.notices()), None)
                 return await self._read(response, decoder)
         if response.status == 404 and session.id:
-            # Begins with a new session again, if there is one.
+            # Listening begins again with a new session, if there is one.
             await self._carrier.renew(generation)
             return None
         return False if response.status >= 500 or response.status in _TRY_LATER else None
 
     async def _read(self, response: "Response", decoder: SseDecoder) -> bool:
-        """Hand over what comes until the stream ends. Returns whether anything came, or could have."""
+        """Pass on messages until the stream ends; return whether anything came, or could have."""
         response.keep_alive()
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -186,10 +186,10 @@ class EventListener:
         return any_came or loop.time() - begun > STABLE_SECONDS
 
 
-async def get(connection: "HttpUpstreamConnection", carrier: "StreamableCarrier", last_id: bytes) -> "Response":
-    """Open a stream by GET, from after the event with that id if there is one. Raises UpstreamError."""
+async def get(connection: "HttpConnection", carrier: "StreamableCarrier", last_id: bytes) -> "Response":
+    """Open a stream by GET, after the event with that id if there is one. Raises UpstreamError."""
     headers = {"Accept": STREAM, **carrier.session.headers()}
     if last_id:
-        # The standard wants it in UTF-8, and HTTP carries bytes.
+        # The standard wants UTF-8, and HTTP carries bytes.
         headers["Last-Event-ID"] = last_id.decode("latin-1")
     return await connection.pool.send("GET", headers)

@@ -1,10 +1,10 @@
-"""Which addresses may be asked on the way to a token: judged by where a name leads, not by the name.
+"""Policy for the addresses that a login may contact: decided by the resolved address, not by the name.
 
 A server's metadata names hosts, and the owner of a name may give it an address of any network (DNS rebinding,
 `https://127.0.0.1.nip.io`). Loopback, private and link-local addresses are refused unless the server itself, or the
-`oauth.issuer` that the user has written, is at an address of the same kind. Names are looked up before a connection is
-made; the address that it got is checked again before anything is sent, as a name may lead elsewhere a moment later.
-Through a proxy the proxy does the lookup, and nothing can be judged here.
+`oauth.issuer` in the user's config, has an address of the same kind. Names are resolved before a connection is made;
+the address of the connection is checked again before anything is sent, as a name may resolve differently a moment
+later. With a proxy, the proxy resolves names, and nothing can be checked here.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ def _unwrapped(address: Address) -> Address:
 
 
 async def resolve(host: str) -> list[str]:
-    """Look up the addresses of a host; none where it has none, and the connection will say why."""
+    """Resolve a host; return no addresses on failure, which the connection will report."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -59,7 +59,7 @@ async def resolve(host: str) -> list[str]:
 
 
 class AddressPolicy:
-    """The addresses that one server's login may lead to. `trusted` are the ones that the user has written."""
+    """Policy for the addresses of one server's login. `trusted` are the addresses in the user's config."""
 
     def __init__(self, trusted: Iterable[str], resolver: Resolver = resolve) -> None:
         self._trusted = {host for url in trusted if (host := _host(url))}
@@ -72,7 +72,7 @@ class AddressPolicy:
         return cls([url for url in (spec.url, spec.oauth.issuer) if url])
 
     async def check(self, url: str) -> None:
-        """Look up where an address leads. Raises LoginFailed."""
+        """Resolve the host of a url and check its addresses. Raises LoginFailed."""
         host = _host(url)
         if host not in self._trusted:
             for address in await self._resolve(host):

@@ -1,7 +1,7 @@
-"""The browser's way to an authorization server and back: the request, and the listener on loopback for its answer.
+"""Authorization request for the browser, and the loopback listener for its response.
 
-The listener serves one page of HTTP, and no more than that. A browser may be sent by anybody to any address of this
-machine, so that nothing that arrives is believed: it is handed to the request, which knows the login's state.
+The listener serves one HTTP page and nothing else. Any website may send a browser to any address of this machine, so
+the listener trusts nothing that arrives: it passes the query to the request, which knows the login's state.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ from oauthlib.oauth2 import WebApplicationClient
 from hearth.errors import LoginFailed
 from hearth.upstreams.oauth.metadata import Authority
 
-# RFC 7636 4.1 has 43 to 128; more than that many characters of entropy are of no use.
+# RFC 7636 4.1 allows 43 to 128; more entropy than this is of no use.
 _VERIFIER_CHARACTERS = 64
 _STATE_BYTES = 32
 _ERROR = re.compile(r"[a-z0-9_.-]{1,60}", re.IGNORECASE)
 _OFFLINE = "offline_access"
 HOST = "127.0.0.1"
 DEFAULT_URI = "http://127.0.0.1/callback"
-# A browser's request line and headers; codes have some hundred characters, cookies of other pages on localhost more.
+# A browser's request line and headers: codes have some hundred characters, cookies of other localhost pages more.
 REQUEST_LIMIT_BYTES = 64 * 1024
 REQUEST_SECONDS = 10.0
 
@@ -34,12 +34,12 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Hearth</t
 <h1>{title}</h1><p>{text}</p></html>
 """
 
-# Takes the query that the browser came back with, and says what the page says. Raises LoginFailed.
+# Takes the query of the browser's response; returns the text for the page. Raises LoginFailed.
 Return = Callable[[str], Awaitable[str]]
 
 
 class Redirect:
-    """Listens. `uri` is the address with its port; `begin` an address that sends the browser to the login."""
+    """Listener for the browser's redirect. `uri` is its address with the port."""
 
     def __init__(self, uri: str, server: asyncio.Server, port: int) -> None:
         parts = urlsplit(uri)
@@ -52,7 +52,7 @@ class Redirect:
 
     @classmethod
     async def open(cls, uri: str | None, preferred: str | None = None) -> "Redirect":
-        """Listen where the uri says; without a port in it, where it was before, or anywhere. Raises LoginFailed."""
+        """Listen at the uri; without a port in it, at the former port, or at any. Raises LoginFailed."""
         wanted = urlsplit(uri or DEFAULT_URI)
         former = urlsplit(preferred or "").port
         ports = [wanted.port] if wanted.port else [former, 0] if former else [0]
@@ -76,7 +76,7 @@ class Redirect:
         )
 
     def expect(self, on_return: Return, begin: tuple[str, Callable[[], str]] | None = None) -> None:
-        """Hand what comes back to that. `begin`: a path that leads the browser to the login, and where that is."""
+        """Pass the response to `on_return`. `begin`: a path that redirects to the login, and the login's address."""
         self._on_return = on_return
         self._begin = begin
 
@@ -117,7 +117,7 @@ def _response(status: int, title: str, text: str, location: str | None = None) -
         f"HTTP/1.1 {status} {title or 'Found'}",
         "Content-Type: text/html; charset=utf-8",
         f"Content-Length: {len(body)}",
-        # The address has a code in it.
+        # The address contains a code.
         "Cache-Control: no-store",
         "Referrer-Policy: no-referrer",
         "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'",
@@ -128,7 +128,7 @@ def _response(status: int, title: str, text: str, location: str | None = None) -
 
 
 class WrongState(LoginFailed):
-    """Error for an answer of another login, or of none: thrown away, while the right one is waited for."""
+    """Error for a response of another login, or of none: the listener drops it, and still waits for the right one."""
 
 
 class AuthorizationRequest:
@@ -153,13 +153,13 @@ class AuthorizationRequest:
             "code_challenge_method": "S256",
             "resource": resource,
         }
-        # Not the library's own: it takes no authorization server on this machine.
+        # Not the library's own function, which accepts no authorization server on this machine.
         self.url: str = add_params_to_uri(
             authority.authorization_endpoint, [(name, value) for name, value in parameters.items() if value]
         )
 
     def code(self, query: str) -> str:
-        """Return the code in the query that the browser came back with. Raises WrongState, LoginFailed."""
+        """Return the code in the query of the browser's response. Raises WrongState, LoginFailed."""
         pairs = parse_qsl(query, keep_blank_values=True)
         found = dict(pairs)
         if len(found) != len(pairs):
@@ -175,7 +175,7 @@ class AuthorizationRequest:
         return found["code"]
 
     def _check_issuer(self, given: str | None) -> None:
-        """Check the issuer letter by letter (RFC 9207 2.4), before anything else in the answer is looked at."""
+        """Compare the issuer exactly (RFC 9207 2.4), before anything else in the response is used."""
         if given is None and not self._authority.names_itself:
             return
         if given != self._authority.issuer:
@@ -193,6 +193,6 @@ class AuthorizationRequest:
 
 
 def with_offline_access(scopes: tuple[str, ...], authority: Authority) -> tuple[str, ...]:
-    """Return the scopes and, where the authorization server has that one, the one that makes it give refresh tokens."""
+    """Return the scopes, plus the one for refresh tokens if the authorization server has it."""
     is_wanted = _OFFLINE in authority.scopes and _OFFLINE not in scopes
     return (*scopes, _OFFLINE) if is_wanted else scopes
