@@ -18,9 +18,9 @@ from hearth.host.locks import Lock
 from hearth.paths import DEFAULT_PROFILE, Places, runtime_dir
 
 if sys.platform == "win32":
-    from hearth.bridge.spawn_windows import WindowsChild as WindowsChild
+    from hearth.bridge.spawn_windows import WindowsChild as Child
 else:
-    from hearth.bridge.spawn_posix import PosixChild as WindowsChild
+    from hearth.bridge.spawn_posix import PosixChild as Child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _start(places: Places, deadline: float) -> str:
     # The arguments say whose daemon it is; the variables could say something else.
     environment = {name: value for name, value in os.environ.items() if name not in ("HEARTH_CONFIG", "HEARTH_SOCKET")}
     try:
-        daemon = WindowsChild(command, environment, numbered=True)
+        daemon = Child(command, environment, numbered=True)
     except OSError as exc:
         raise StartError(f"{sys.executable} cannot be run: {exc.strerror}; is Hearth still installed?") from exc
     try:

@@ -270,9 +270,9 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
 
         start.spawner = cgroup_spawner.start()
     if options.watched and sys.platform == "linux":
-        from hearth.host.linux.orphan_reaper import OrphanControl
+        from hearth.host.linux.orphan_reaper import Orphans
 
-        start.orphans = OrphanControl()
+        start.orphans = Orphans()
     code = _run(start)
     if start.orphans:
         start.orphans.end()

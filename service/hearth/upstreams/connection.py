@@ -70,7 +70,7 @@ class Owner(Protocol):
 class InstanceListener(Protocol):
     """Receiver of events that no request waits for; one for all instances."""
 
-    def catalog_changed(self, instance: "Instance", noticed: Collection[Kind] = ()) -> None:
+    def catalog_changed(self, instance: "Instance", noticed: Collection[ListKind] = ()) -> None:
         """Take the instance's new or changed catalog; `noticed` are the lists that the server itself called changed."""
 
     def noticed(self, instance: "Instance", connection: "Connection", message: json.Message, cause: int | None) -> None:

@@ -137,7 +137,7 @@ async def ask(connection: Connection, era: str, method: str, **members: RawBytes
     return message.result
 
 
-async def read_lists(connection: Connection, found: ServerCatalog, kinds: Iterable[Kind] = KINDS) -> None:
+async def read_lists(connection: Connection, found: ServerCatalog, kinds: Iterable[ListKind] = KINDS) -> None:
     """Fetch lists concurrently. Raises UpstreamError if the tools cannot be read."""
     wanted = [kind for kind in kinds if found.has(kind.capability)]
     lists = await asyncio.gather(*(read_list(connection, found.era, kind) for kind in wanted), return_exceptions=True)

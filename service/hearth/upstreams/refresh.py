@@ -48,7 +48,7 @@ class ListRefresher:
         self._refreshing: asyncio.Task[None] | None = None
         self._stale: dict[ListKind, None] = {}
         # Lists that a ready server called changed, until clients are told.
-        self._noticed: set[Kind] = set()
+        self._noticed: set[ListKind] = set()
         # Time of the last notice to clients, by the loop's clock.
         self._told_at = -math.inf
         # Seconds before Hearth asks again for a stream of notices that the server ended.
@@ -101,14 +101,14 @@ class ListRefresher:
 
     # --- lists
 
-    def notice(self, kinds: Iterable[Kind]) -> None:
+    def notice(self, kinds: Iterable[ListKind]) -> None:
         """Take a notice of the server: clients get it after the next fetch, even if the lists are equal."""
         kinds = list(kinds)
         if self._connection:
             self._noticed.update(kinds)
         self.refresh(kinds)
 
-    def refresh(self, kinds: Iterable[Kind]) -> None:
+    def refresh(self, kinds: Iterable[ListKind]) -> None:
         """Fetch lists again, then notify; a burst of notices causes one more fetch."""
         self._stale.update(dict.fromkeys(kinds))
         if self._refreshing is None and self._connection:

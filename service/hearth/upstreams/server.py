@@ -250,7 +250,7 @@ class Server:
         if self._eras.is_open(instance.wanted):
             self._era_probe.send(instance)
         # A user may log in during the attempt, too late for it.
-        seen = awaited_login.signature()
+        seen = awaited_login.signature() if self.spec.url else None
         try:
             await instance.ensure()
         except LoginRequired:

@@ -193,12 +193,12 @@ def _digest(bearer: str) -> str:
 def run(words: list[str], told: bytes = b"") -> "dict[str, Any]":
     """Have an errand run; what it brings. `told`: what is nobody else's to see. Raises Unreachable with its reason."""
     if sys.platform == "win32":
-        from hearth.bridge.spawn_windows import WindowsChild as WindowsChild
+        from hearth.bridge.spawn_windows import WindowsChild as Child
     else:
-        from hearth.bridge.spawn_posix import PosixChild as WindowsChild
+        from hearth.bridge.spawn_posix import PosixChild as Child
     command = [sys.executable, "-I", "-m", "hearth.upstreams.http.errand", *words]
     try:
-        child = WindowsChild(command, dict(os.environ), numbered=True, told=told)
+        child = Child(command, dict(os.environ), numbered=True, told=told)
     except OSError as exc:
         raise Unreachable(f"{sys.executable} cannot be run: {exc.strerror}; is Hearth still installed?") from exc
     try:

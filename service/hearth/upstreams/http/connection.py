@@ -46,7 +46,7 @@ class Carrier(Protocol):
     def answer(self, payload: bytes) -> "asyncio.Task[None]":
         """Send an answer to a request of the server; return the task that sends it."""
 
-    def withdraw(self, request: Outgoing | None, payload: bytes) -> None:
+    def withdraw(self, request: OutgoingRequest | None, payload: bytes) -> None:
         """Withdraw a request whose answer is no longer wanted; `payload` is the notification for the server.
 
         None stands for a request that the carrier is done with.
@@ -200,7 +200,7 @@ class HttpUpstreamConnection(Connection):
         request.finish()
         self._asked.pop(request.number, None)
 
-    def finished(self, request: Outgoing) -> None:
+    def finished(self, request: OutgoingRequest) -> None:
         """Note that nothing more is read for a request, and fail it if it has no answer yet."""
         self.released(request)
         self.fail(request.number, self._problem or UpstreamError(f"server {self.name!r} did not answer"))
@@ -232,7 +232,7 @@ class HttpUpstreamConnection(Connection):
         await carrier.open()
         self._carrier = carrier
 
-    def ask_again(self, request: Outgoing) -> None:
+    def ask_again(self, request: OutgoingRequest) -> None:
         """Send a request again, by the carrier that has replaced the first one."""
         assert self._carrier is not None
         self._carrier.ask(request)

@@ -71,7 +71,7 @@ class SseCarrier:
         """Send an answer."""
         return self._connection.spawn(self._tell(payload))
 
-    def withdraw(self, request: Outgoing | None, payload: bytes) -> None:
+    def withdraw(self, request: OutgoingRequest | None, payload: bytes) -> None:
         """Send the cancellation after the request itself; a request that has not been sent yet is dropped."""
         if request and not request.sent:
             request.drop()

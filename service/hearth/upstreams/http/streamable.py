@@ -96,7 +96,7 @@ class StreamableCarrier:
         """Send an answer, which waits for no notification."""
         return self._connection.spawn(self._tell(payload))
 
-    def withdraw(self, request: Outgoing | None, payload: bytes) -> None:
+    def withdraw(self, request: OutgoingRequest | None, payload: bytes) -> None:
         """Close the stream, which cancels in the modern era; in the legacy era, send a notification first."""
         # No notification for a request that the server did not get, nor for `initialize`, which cannot be cancelled.
         if request is None:
@@ -144,7 +144,7 @@ class StreamableCarrier:
         if request.task is task:  # or else another carrier has it now
             self._connection.finished(request)
 
-    async def _exchange(self, request: Outgoing) -> None:
+    async def _exchange(self, request: OutgoingRequest) -> None:
         """Send a request, and repeat it once after a refusal that can be repaired."""
         await self._ready.wait()
         generation = self.session.generation
@@ -157,7 +157,7 @@ class StreamableCarrier:
             return
         await self._post(request, is_last=True)
 
-    async def _post(self, request: Outgoing, is_last: bool) -> Verdict | None:
+    async def _post(self, request: OutgoingRequest, is_last: bool) -> Verdict | None:
         """Send a request and handle its response; return the verdict on a refusal. Raises UpstreamError."""
         sending = {**_SENDING, **self._headers(request)}
         may_repeat = request.method in _REPEATABLE
@@ -211,7 +211,7 @@ class StreamableCarrier:
                 " check the url of its entry"
             )
 
-    def hand_over(self, request: Outgoing, items: list[Item], response: "Response") -> None:
+    def hand_over(self, request: OutgoingRequest, items: list[Item], response: "Response") -> None:
         """Pass on the messages for a request. A session begins with the answer to `initialize`."""
         for item in items if request.is_opening else ():
             if isinstance(item, json.Message) and item.method is None:
@@ -243,7 +243,7 @@ class StreamableCarrier:
             self._openings.answered(answer)
         self._connection.take([answer], request.number)
 
-    async def _falls_back(self, request: Outgoing, status: int) -> bool:
+    async def _falls_back(self, request: OutgoingRequest, status: int) -> bool:
         """Try the old transport, if the server speaks nothing newer; return whether it has taken over the request."""
         connection = self._connection
         if not self._may_fall_back or self._era:

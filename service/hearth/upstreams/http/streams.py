@@ -186,7 +186,7 @@ class EventListener:
         return any_came or loop.time() - begun > STABLE_SECONDS
 
 
-async def get(connection: "HttpConnection", carrier: "StreamableCarrier", last_id: bytes) -> "Response":
+async def get(connection: "HttpUpstreamConnection", carrier: "StreamableCarrier", last_id: bytes) -> "Response":
     """Open a stream by GET, after the event with that id if there is one. Raises UpstreamError."""
     headers = {"Accept": STREAM, **carrier.session.headers()}
     if last_id:

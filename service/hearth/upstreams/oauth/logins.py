@@ -184,7 +184,7 @@ def _scopes(spec: ServerSpec, link: Link | None, wanted: Challenge | None, found
     return tuple(dict.fromkeys((*demanded, *before)))
 
 
-def configured_client(spec: ServerSpec, methods: tuple[str, ...] | None) -> Client | None:
+def configured_client(spec: ServerSpec, methods: tuple[str, ...] | None) -> OAuthClient | None:
     """Return the client in the config, if any. `methods`: how it may authenticate."""
     oauth = spec.oauth
     if not oauth.client_id:
@@ -193,7 +193,7 @@ def configured_client(spec: ServerSpec, methods: tuple[str, ...] | None) -> Clie
     return OAuthClient(client_id=oauth.client_id, client_secret=oauth.client_secret, method=method, origin="configured")
 
 
-def client_of(spec: ServerSpec, link: Link, grant: Grant) -> Client:
+def client_of(spec: ServerSpec, link: Link, grant: Grant) -> OAuthClient:
     """Return the client of a login: the config's client as it is now, or the one that was registered then."""
     configured = configured_client(spec, link.methods)
     if configured and configured.client_id == link.client_id:
@@ -212,7 +212,7 @@ def _kept_client(spec: ServerSpec, store: Store, authority: Authority) -> OAuthC
     return store.client(authority.issuer)
 
 
-def _still_fits(client: Client, redirect_uri: str, scopes: tuple[str, ...], authority: Authority) -> bool:
+def _still_fits(client: OAuthClient, redirect_uri: str, scopes: tuple[str, ...], authority: Authority) -> bool:
     """Tell whether a registration still covers the redirect address and the scopes to request."""
     if client.origin != "registered":
         return True

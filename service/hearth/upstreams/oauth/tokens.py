@@ -89,7 +89,9 @@ async def redeem(
     return await _ask_for_tokens(web, authority.token_endpoint, client, body)
 
 
-async def refresh(web: httpx.AsyncClient, token_endpoint: str, client: Client, former: Grant, resource: str) -> Grant:
+async def refresh(
+    web: httpx.AsyncClient, token_endpoint: str, client: OAuthClient, former: Grant, resource: str
+) -> Grant:
     """Exchange a refresh token, which may be good for one use only, for new tokens. Raises Denied, Unsettled."""
     body = WebApplicationClient(client.client_id).prepare_refresh_body(
         refresh_token=former.refresh_token, client_id=client.client_id, resource=resource
@@ -104,14 +106,16 @@ async def refresh(web: httpx.AsyncClient, token_endpoint: str, client: Client, f
     )
 
 
-async def revoke(web: httpx.AsyncClient, endpoint: str, client: Client, token: str, hint: str) -> bool:
+async def revoke(web: httpx.AsyncClient, endpoint: str, client: OAuthClient, token: str, hint: str) -> bool:
     """Revoke a token (RFC 7009). Return whether the authorization server confirms it. Raises Unsettled."""
     form = httpx.QueryParams({"token": token, "token_type_hint": hint, "client_id": client.client_id})
     status, _ = await _post(web, endpoint, client, str(form))
     return status == 200
 
 
-async def register(web: httpx.AsyncClient, authority: Authority, redirect_uri: str, scopes: tuple[str, ...]) -> Client:
+async def register(
+    web: httpx.AsyncClient, authority: Authority, redirect_uri: str, scopes: tuple[str, ...]
+) -> OAuthClient:
     """Register as a client of an authorization server (RFC 7591). Raises Denied, Unsettled."""
     assert authority.registration_endpoint is not None
     wanted = _method(authority)
