@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.errors import StartError
+from hearth.errors import FileAccessError, StartError
 from hearth.host.file_lock import FileLock
 from hearth.host.locks import Lock
 
@@ -76,3 +76,9 @@ def test_the_package_is_imported_with_the_first_lock_that_is_taken(tmp_path: Pat
     )
     done = subprocess.check_output([sys.executable, "-I", "-c", code, str(tmp_path / "one.lock")], text=True)
     assert done.splitlines() == ["[]", "True"]
+
+
+def test_a_missing_package_is_a_sentence_that_callers_expect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "filelock", None)
+    with pytest.raises(FileAccessError, match="is Hearth's installation complete"):
+        FileLock(str(tmp_path / "lock")).acquire()

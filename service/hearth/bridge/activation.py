@@ -233,6 +233,15 @@ def wake_units(places: Places, environ: "Mapping[str, str]") -> str | None:
 # --- launchd
 
 
+def preload() -> None:
+    """Load the modules that waking needs here: at the daemon's death an upgrade may have removed their files."""
+    if sys.platform == "win32":
+        from hearth import sids  # noqa: F401
+        from hearth.host.windows import task  # noqa: F401
+    elif sys.platform == "darwin":
+        from hearth.host.macos import agent  # noqa: F401
+
+
 def wake_agent(places: Places, environ: "Mapping[str, str]") -> str | None:
     """See to it that the agent is loaded. None: there is none. Otherwise what to tell if nobody listens still.
 

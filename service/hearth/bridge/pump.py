@@ -358,6 +358,8 @@ def _preload() -> None:
     try:
         import select  # noqa: F401
 
-        from hearth.bridge import finder, replies  # noqa: F401
+        from hearth.bridge import activation, finder, replies  # noqa: F401
+
+        activation.preload()
     except Exception as exc:
         client_io.remark(f"a part of the bridge cannot be loaded, so it will not survive the daemon: {exc}")

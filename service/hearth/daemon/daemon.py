@@ -245,6 +245,11 @@ class Daemon:
 
     def reload(self) -> str:
         """Read the config again. Raises ConfigError; the old config then stays in force."""
+        sentence = self._notified_reload()
+        EVENTS.emit(ConfigReloaded(path=self._settings.path))
+        return sentence
+
+    def _notified_reload(self) -> str:
         self._notifier.reloading()
         try:
             return self._reload()
@@ -264,7 +269,6 @@ class Daemon:
             raise
         self._config_error = None
         self._take_up(settings)
-        EVENTS.emit(ConfigReloaded(path=settings.path))
         return f"{settings.path} is in force"
 
     def _take_up(self, settings: Config) -> None:
@@ -288,13 +292,15 @@ class Daemon:
             return
         former = self._settings
         try:
-            sentence = self.reload()
+            sentence = self._notified_reload()
         except ConfigError:
             # Reported in the log and in the status; the old config stays in force.
             return
         # A client's own config file is written all the time, and seldom with a change for Hearth.
         is_news = former.replace(hash=self._settings.hash) != self._settings
         log.log(logging.INFO if is_news else logging.DEBUG, "%s", sentence)
+        if is_news:
+            EVENTS.emit(ConfigReloaded(path=self._settings.path))
 
     def look_at_config(self) -> None:
         """Reload the config if its file has changed."""

@@ -8,6 +8,7 @@ holder of one kind keeps out the other.
 import os
 from typing import TYPE_CHECKING
 
+from hearth.errors import FileAccessError
 from hearth.host.folders import make_private, refusal
 
 if TYPE_CHECKING:
@@ -34,7 +35,10 @@ class FileLock:
 
         Raises StartError if the file cannot be opened. Taking a lock that is held already changes nothing.
         """
-        import filelock
+        try:
+            import filelock
+        except ImportError as exc:
+            raise FileAccessError(f"{self.path} cannot be locked: {exc}; is Hearth's installation complete?") from exc
 
         make_private(os.path.dirname(self.path))
         if self._lock is None:

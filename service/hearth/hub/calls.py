@@ -264,9 +264,7 @@ class Call:
             at = payload.rfind(_IS_ERROR, -_ERROR_BYTES)
             # Most servers say `false` every time: nothing is parsed for it.
             erred = at >= 0 and payload[at + _VALUE_AT] != _F and _tells_error(received)
-            attempt.instance.stats.add(seconds := monotonic() - attempt.started, erred)
-            if EVENTS.is_followed:
-                EVENTS.call_finished(self.request, attempt, seconds, erred)
+            attempt.instance.stats.add(monotonic() - attempt.started, erred)
 
     def _take_error(self, message: json.Message) -> None:
         attempt = self.attempt
@@ -285,9 +283,7 @@ class Call:
 
     def _count_failure(self) -> None:
         if self.attempt is not None:
-            self.attempt.instance.stats.add(seconds := monotonic() - self.attempt.started, True)
-            if EVENTS.is_followed:
-                EVENTS.call_finished(self.request, self.attempt, seconds, True)
+            self.attempt.instance.stats.add(monotonic() - self.attempt.started, True)
 
     def _translated(self, attempt: UpstreamAttempt, result: RawBytes) -> RawBytes:
         request = self.request
@@ -325,6 +321,8 @@ class Call:
                 self._bequeath_questions()
                 self._withdraw_questions()
             (request.batch or session.sink).answer(request.tag, payload, keep, drop)
+            if EVENTS.is_followed:
+                EVENTS.call_finished(request, self.attempt, payload)
             return True
         return False
 
@@ -337,6 +335,8 @@ class Call:
         self._withdraw_questions()
         self.give_up(reason)
         (request.batch or request.session.sink).finish(request.tag)
+        if EVENTS.is_followed:
+            EVENTS.call_finished(request, self.attempt, None)
 
     def give_up(self, reason: RawBytes | None = None) -> None:
         """Tell the server that it need not continue."""

@@ -280,19 +280,19 @@ class EventBus:
             )
         )
 
-    def call_finished(
-        self, request: "ClientRequest", attempt: "UpstreamAttempt", seconds: float, is_error: bool
-    ) -> None:
-        """Publish that a call was answered."""
+    def call_finished(self, request: "ClientRequest", attempt: "UpstreamAttempt | None", payload: bytes | None) -> None:
+        """Publish the end of a call that was sent to a server; a cancelled call has no payload."""
+        if attempt is None:
+            return
         self._publish(
             CallFinished(
                 session=request.session.id,
                 server=attempt.server.name,
                 method=request.method,
                 tool=_tool_of(attempt, request),
-                # A duration is the difference of two clocks, which may have been read in the wrong order.
-                seconds=round(max(0.0, seconds), 6),
-                is_error=is_error,
+                # Questions to the client move the start: it may be a little later than now.
+                seconds=round(max(0.0, time.monotonic() - attempt.started), 6),
+                is_error=payload is None or _is_error(payload),
             )
         )
 
@@ -302,6 +302,12 @@ def _tool_of(attempt: "UpstreamAttempt", request: "ClientRequest") -> str | None
     if request.method not in ("tools/call", "prompts/get"):
         return None
     return values.text(json.split(attempt.params).get("name"))
+
+
+def _is_error(payload: bytes) -> bool:
+    """Tell whether an answer is a JSON-RPC error, or the result of a tool that failed."""
+    result = json.parse(payload).fields.get("result")
+    return result is None or values.is_true(values.members(result).get("isError"))
 
 
 EVENTS = EventBus()

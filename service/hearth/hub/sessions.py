@@ -332,6 +332,7 @@ class Sessions:
         self._numbers = itertools.count()
         self._hearing: dict[str, Session] = {}
         self.owner: Session | None = None
+        self._announced_owner: str | None = None
 
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._by_id.values()))
@@ -381,6 +382,9 @@ class Sessions:
         number = min((number for number, each in self._active.items() if not each.stateless), default=None)
         if number is not None:
             owner = self.owner = self._active[number]
-            EVENTS.emit(OwnerChanged(session=owner.id))
+            # A session over HTTP is elected again with each of its requests.
+            if owner.id != self._announced_owner:
+                self._announced_owner = owner.id
+                EVENTS.emit(OwnerChanged(session=owner.id))
             for session in self._hearing.values():
                 session.sink.owner_changed(owner.id, session is owner)

@@ -336,7 +336,7 @@ class Instance:
         connection = self.connection
         if connection is None:
             return Load()
-        busy = bool(self.in_flight or self.queue or self.pins) or self._listener.owes(connection)
+        busy = bool(self.in_flight or self.queue or self.pins or connection.busy) or self._listener.owes(connection)
         return self._workload.look(connection, self.stats, busy)
 
     def perform(self, instruction: str) -> None:

@@ -43,6 +43,7 @@ class CallerSession(Protocol):
     role: str | None
     cwd: str | None
     client: dict[str, str]
+    stateless: bool
 
 
 class ToolError(HearthError):
@@ -223,7 +224,9 @@ class PackConnection(Connection):
         fields = values.members(params)
         context = self._contexts[number] = CallContext(*caller_of(waiter, fields), self._reporter(number))
         work = self._serve(number, pack, values.text(method) or "", fields, context)
-        self._tasks[number] = asyncio.get_running_loop().create_task(work)
+        task = self._tasks[number] = asyncio.get_running_loop().create_task(work)
+        # A callback, because a task that is cancelled before its first step runs nothing of `_serve`.
+        task.add_done_callback(lambda _: (self._tasks.pop(number, None), self._contexts.pop(number, None)))
         return number
 
     def _reporter(self, number: int) -> Callable[[json.Fields], None]:
@@ -268,9 +271,6 @@ class PackConnection(Connection):
         except Exception:
             log.exception("unhandled exception in a pack method=%s", method, extra={"upstream": self.name})
             answer = messages.error(id, versions.INTERNAL_ERROR, f"pack {self.name!r} failed; `hearth logs` has it")
-        finally:
-            self._tasks.pop(number, None)
-            self._contexts.pop(number, None)
         if number not in self._waiting:
             return
         self.heard = True
@@ -359,8 +359,11 @@ def caller_of(waiter: object, params: json.Fields) -> tuple[CallerSession | None
     """Return the session that a waiter's call belongs to, and the name of its client."""
     call = getattr(waiter, "call", waiter)
     session: CallerSession | None = getattr(call, "session", None)
-    if session is None or session.client:
-        return session, session.client if session else {}
+    if session is None:
+        return None, {}
+    # Several clients may share a stateless session: there, the request itself names its client.
+    if session.client and not session.stateless:
+        return session, session.client
     meta = values.members(params.get("_meta"))
     claimed = values.members(meta.get(versions.CLIENT_INFO_KEY))
     texts = {key: values.text(claimed.get(key)) for key in ("name", "title", "version")}

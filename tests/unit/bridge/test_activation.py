@@ -1,6 +1,7 @@
 """Whether launchd is asked for the agent, by a launchctl that only records its calls: launchd cannot run here."""
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -89,3 +90,14 @@ def test_where_an_agent_is_installed_no_daemon_is_started(
     os.makedirs(places.folder, mode=0o700)
     found = activation.start(places, lambda _: Attempt(absent=True), time.monotonic() + 30)
     assert (found.sock, "nobody listens there" in found.hint) == (None, True)
+
+
+@pytest.mark.parametrize(("system", "module"), [("darwin", "hearth.host.macos.agent"), ("linux", None)])
+def test_modules_that_waking_needs_are_loaded_ahead(
+    system: str, module: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("hearth.host.macos", "hearth.host.macos.agent"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "platform", system)
+    activation.preload()
+    assert ("hearth.host.macos.agent" in sys.modules) == (module is not None)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from outlets import Kept, session
 
+from hearth.hub.events import EVENTS
 from hearth.hub.sessions import NullSink, Session, Sessions
 from hearth.mcp import versions
 from hearth.wire import json
@@ -56,6 +57,16 @@ def test_when_all_are_silent_there_is_no_owner_until_one_speaks() -> None:
     assert sessions.owner is None
     sessions.came_back(second)
     assert sessions.owner is second
+
+
+def test_an_owner_that_is_elected_again_is_no_event() -> None:
+    sessions, [(first, _)] = crowd(1)
+    before = len(EVENTS.kept())
+    for _ in range(3):
+        sessions.fell_silent(first)
+        sessions.came_back(first)
+    assert sessions.owner is first
+    assert len(EVENTS.kept()) == before
 
 
 def test_the_earliest_follows_in_whatever_order_they_spoke_again() -> None:

@@ -13,6 +13,7 @@ from hearth.config.model import pack_spec
 from hearth.errors import UpstreamError
 from hearth.hub import dispatcher
 from hearth.hub.calls import Call
+from hearth.hub.events import EVENTS, CallFinished
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session
 from hearth.upstreams import pack_api
@@ -220,6 +221,31 @@ async def test_a_cancelled_call_cancels_its_handler_and_has_no_answer(stage: Sta
     await until(lambda: stage.pack.given_up == ["cancelled"], "the handler is cancelled")
     assert (await client.call("echo", text="on"))["structuredContent"] == {"text": "on"}
     assert id not in [each.get("id") for each in client.heard()]
+
+
+async def test_calls_cancelled_before_their_handlers_start_leave_nothing_behind(stage: Stage) -> None:
+    client = stage.client()
+    await client.call("echo", text="on")
+    for _ in range(3):
+        id = client.begin("tools/call", name="hearth__hang", arguments={})
+        client.send({"method": "notifications/cancelled", "params": {"requestId": id}})
+    await client.call("echo", text="on")
+    (instance,) = stage.hub.servers["hearth"].instances.values()
+    connection = instance.connection
+    assert isinstance(connection, PackConnection)
+    await until(lambda: not connection._tasks and not connection._contexts, "nothing is left of cancelled calls")
+
+
+async def test_a_call_that_is_cancelled_ends_for_those_who_follow_events(stage: Stage) -> None:
+    client = stage.client()
+    with EVENTS.subscribe() as following:
+        id = client.begin("tools/call", name="hearth__hang", arguments={})
+        await until(lambda: bool(stage.made and stage.pack.contexts), "the handler runs")
+        client.send({"method": "notifications/cancelled", "params": {"requestId": id}})
+        await until(lambda: stage.pack.given_up == ["cancelled"], "the handler is cancelled")
+        await client.call("echo", text="on")
+        seen = [(event.tool, event.is_error) for event in following.take() if isinstance(event, CallFinished)]
+    assert seen == [("hang", True), ("echo", False)]
 
 
 async def test_a_handler_that_hangs_is_ended_by_the_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

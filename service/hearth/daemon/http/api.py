@@ -37,6 +37,8 @@ async def serve(request: "Request") -> None:
     if path.startswith(_SERVERS) and path.endswith(_RESTART) and len(path) > len(_SERVERS + _RESTART):
         # A name may contain slashes, also as %2F.
         path, name = "restart", unquote(path.removeprefix(_SERVERS).removesuffix(_RESTART))
+    if path != "reload":
+        request.front.services.look_at_config()
     if path in _QUERIES:
         await _ask(request, path)
     elif path == "events":
