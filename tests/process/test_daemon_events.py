@@ -11,7 +11,7 @@ import pytest
 from process.clients import FramesClient, Message
 from process.daemon import Daemon, Scratch, server
 from process.http_clients import HttpClient, bearer, port_of
-from process.kernel import BOUND_SECONDS
+from process.kernel import BOUND_SECONDS, until
 
 SECRET = "not-for-the-events"
 
@@ -73,6 +73,15 @@ def test_kept_events_have_no_calls_and_are_told_without_following(scratch: Scrat
     assert header["more"] is False
     assert "session.opened" in types and "server.started" in types
     assert not [each for each in types if each.startswith("call.")]
+
+
+def test_a_client_s_name_is_cut_in_events(scratch: Scratch, daemon: Daemon) -> None:
+    with scratch.frames() as client:
+        info = {"name": "n" * 300_000, "version": "1"}
+        client.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info})
+    until(lambda: "session ended" in scratch.logged(), "the session ends")
+    shown = json.loads(events_verb(scratch, "--json").communicate()[0].splitlines()[-1])
+    assert (shown["type"], shown["client"]) == ("session.closed", "n" * 100)
 
 
 def test_a_reload_is_an_event_also_when_it_is_refused(scratch: Scratch, daemon: Daemon) -> None:
@@ -178,6 +187,10 @@ def test_the_api_reloads_restarts_and_shuts_down(scratch: Scratch, daemon: Daemo
     assert post("servers/echo/restart")[0] == 200
     assert post("servers/other/restart")[0] == 404
     assert post("shutdown", b"[]")[0] == 400
+    # A command is not guessed: nothing of this shuts the daemon down.
+    for body in (b'{"restart":"true"}', b'{"whenQuiet":true}', b'{"later":true}'):
+        assert post("shutdown", body)[0] == 400
+    assert post("reload", b'{"x":"%b"}' % (b"x" * 70_000))[0] == 413
     scratch.config.write_text("nonsense = [", encoding="utf-8")
     status, answer = post("reload")
     assert (status, answer["error"]["code"]) == (409, "config_refused")

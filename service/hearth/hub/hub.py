@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# Characters of a client's name in the log and in events; real names have about twenty.
+NAME_LIMIT = 100
+
 # Longest time that stopping a server takes: its stdin is closed, then it is terminated, then killed.
 SERVERS_STOP_SECONDS = EOF_GRACE_SECONDS + TERM_GRACE_SECONDS
 
@@ -161,7 +164,8 @@ class Hub:
         self._pipeline.results.session_left(session)
         self._binding.unbind(session)
         session.listens.clear()
-        name, era, version = session.client.get("name"), session.era, session.version
+        # A client may call itself anything, of any length.
+        name, era, version = session.client.get("name", "")[:NAME_LIMIT] or None, session.era, session.version
         log.info("session ended client=%s era=%s version=%s", name, era, version, extra={"session": session.id})
         EVENTS.emit(SessionClosed(session=session.id, wire=session.wire, client=name))
         self.news()

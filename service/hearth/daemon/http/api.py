@@ -21,6 +21,8 @@ from hearth.wire import json
 if TYPE_CHECKING:
     from hearth.daemon.http.app import Request
 
+# A command has two flags at most; parsing megabytes would hold up the loop.
+BODY_LIMIT_BYTES = 64 * 1024
 _SERVERS = "servers/"
 _RESTART = "/restart"
 _READS = ("GET", "HEAD")
@@ -106,6 +108,9 @@ async def _act(request: "Request", path: str, name: str | None) -> None:
         body = await mcp.read_body(request)
         if body is None:
             return
+        if len(body) > BODY_LIMIT_BYTES:
+            await request.refuse(413, f"the body is over the limit of {BODY_LIMIT_BYTES} bytes for a command")
+            return
         message = await _ACTIONS[path](request.front.services.control, _object(body), name or "")
     except mcp.Rejected as exc:
         await request.refuse(exc.status, str(exc))
@@ -116,15 +121,21 @@ async def _act(request: "Request", path: str, name: str | None) -> None:
 
 
 async def _reload(control: ControlApi, body: dict[str, Any], name: str) -> str:
+    _check_flags(body)
     return await control.cmd_reload()
 
 
 async def _restart(control: ControlApi, body: dict[str, Any], name: str) -> str:
+    _check_flags(body)
     return await control.cmd_restart(name)
 
 
 async def _shutdown(control: ControlApi, body: dict[str, Any], name: str) -> str:
-    return await control.cmd_shutdown(body.get("restart") is True, body.get("whenQuiet") is True)
+    _check_flags(body, "restart", "whenQuiet")
+    restart, when_quiet = body.get("restart", False), body.get("whenQuiet", False)
+    if when_quiet and not restart:
+        raise _BadRequest("whenQuiet is for a restart: send restart, too")
+    return await control.cmd_shutdown(restart, when_quiet)
 
 
 _ACTIONS: dict[str, Callable[[ControlApi, dict[str, Any], str], Awaitable[str]]] = {
@@ -160,7 +171,9 @@ async def _follow(request: "Request") -> None:
             while not subscription.is_closed:
                 # uvicorn's `send` waits for a slow reader; the subscription's queue drops events meanwhile.
                 found = _stream(await subscription.wait(KEEP_ALIVE_SECONDS))
-                await _send(request, found or responses.KEEP_ALIVE, more=not subscription.is_closed)
+                await _send(request, found or responses.KEEP_ALIVE, more=True)
+            # Events may have come while `send` waited for the reader.
+            await _send(request, _stream(subscription.take()), more=False)
         finally:
             request.front.followers.discard(subscription)
             if subscription.close in request.connection.on_lost:
@@ -198,6 +211,15 @@ def _object(body: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise _BadRequest("the body must be a JSON object, or empty")
     return found
+
+
+def _check_flags(body: dict[str, Any], *known: str) -> None:
+    """Raise _BadRequest for a member that is not known, or is not true or false: a command must not be guessed."""
+    for key, value in body.items():
+        if key not in known:
+            raise _BadRequest(f"unknown member {key[:80]!r}; known: {', '.join(known) or 'none'}")
+        if not isinstance(value, bool):
+            raise _BadRequest(f"{key} must be true or false")
 
 
 def _status_of(problem: HearthError) -> int:
