@@ -150,7 +150,7 @@ class Examination:
                 self.problem(
                     (self._servers_key, name),
                     f"server {name!r} has the name of the pack {name!r} that is on ({pack}); rename the server, or"
-                    f" switch the pack off: `hearth pack disable {name}`",
+                    f" set `enabled = false` for the pack",
                 )
 
     def _take_table(self, key: str, table: object) -> None:
