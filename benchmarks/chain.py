@@ -18,7 +18,7 @@ from client import ChainError
 from stage import Child, Stage
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SERVERS = os.path.abspath(os.path.join(HERE, "..", "tests", "process", "upstreams"))
+SERVERS = os.path.abspath(os.path.join(HERE, "..", "tests", "support", "upstreams"))
 # The interpreter as the venv names it: the link, not what it points to, as `hearth connect` prints it.
 PYTHON = sys.executable
 ECHO = [PYTHON, "-I", "-S", os.path.join(SERVERS, "echo_server.py")]

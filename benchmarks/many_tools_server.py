@@ -11,7 +11,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests"))
-sys.path.insert(0, os.path.join(sys.path[0], "process", "upstreams"))
+sys.path.insert(0, os.path.join(sys.path[0], "support", "upstreams"))
 
 import stdio
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from conformance.edge_cases import Corner
-from process.daemon import Scratch
+from support.conformance.edge_cases import Corner
+from support.daemon import Scratch
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from conformance.clients import CANCELLED, UPDATED
-from conformance.edge_case_calls import (
+from support.conformance.clients import CANCELLED, UPDATED
+from support.conformance.edge_case_calls import (
     ANSWER,
     ERAS,
     INVALID_PARAMS,
@@ -13,10 +13,10 @@ from conformance.edge_case_calls import (
     heard,
     parked,
 )
-from conformance.edge_cases import LEGACY_SERVER, Corner, act, outcome, retry
-from conformance.revisions import LEGACY, MODERN, is_modern
-from conformance.vocabulary import COMPLETED
-from process.kernel import until
+from support.conformance.edge_cases import LEGACY_SERVER, Corner, act, outcome, retry
+from support.conformance.revisions import LEGACY, MODERN, is_modern
+from support.conformance.vocabulary import COMPLETED
+from support.kernel import until
 
 # --- URLs
 

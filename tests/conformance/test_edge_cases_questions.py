@@ -2,17 +2,17 @@
 
 import json
 
-from conformance.clients import CANCELLED, LegacyClient, Message
-from conformance.edge_case_calls import (
+from support.conformance.clients import CANCELLED, LegacyClient, Message
+from support.conformance.edge_case_calls import (
     ANSWER,
     FORM,
     NEWEST_LEGACY,
     heard,
     parked,
 )
-from conformance.edge_cases import LEGACY_SERVER, Corner, act, outcome, retry
-from conformance.puppets import Puppet
-from conformance.revisions import MODERN
+from support.conformance.edge_cases import LEGACY_SERVER, Corner, act, outcome, retry
+from support.conformance.revisions import MODERN
+from support.puppets.server import Puppet
 
 # --- parked calls
 

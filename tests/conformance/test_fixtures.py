@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from conformance.clients import Client, client_of
-from conformance.expectations import expected
-from conformance.features import FEATURES, Desk, tried
-from conformance.revisions import CAPABILITIES_KEY, LEGACY, MODERN, REVISIONS, VERSION_KEY, is_modern
-from conformance.vocabulary import Message
-from conformance.wires import SERVER, Child
-from process.scripted_daemon import client_environment
+from support.conformance.clients import Client, client_of
+from support.conformance.expectations import expected
+from support.conformance.features import FEATURES, Desk, tried
+from support.conformance.revisions import CAPABILITIES_KEY, LEGACY, MODERN, REVISIONS, VERSION_KEY, is_modern
+from support.conformance.vocabulary import Message
+from support.conformance.wires import SERVER, Child
+from support.scripted_daemon import client_environment
 
 ENVELOPE = {VERSION_KEY: MODERN, CAPABILITIES_KEY: {}}
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from conformance import table
-from conformance.expectations import expected
-from conformance.features import FEATURES, tried
-from conformance.revisions import REVISIONS
-from conformance.stage import WIRES, Stage
-from process.daemon import Scratch
+from support.conformance import table
+from support.conformance.expectations import expected
+from support.conformance.features import FEATURES, tried
+from support.conformance.revisions import REVISIONS
+from support.conformance.stage import WIRES, Stage
+from support.daemon import Scratch
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from conformance import table
-from conformance.features import FEATURES
-from conformance.revisions import (
+from support.conformance import table
+from support.conformance.features import FEATURES
+from support.conformance.revisions import (
     CAPABILITIES_KEY,
     LOG_LEVEL_KEY,
     MODERN,
@@ -14,7 +14,7 @@ from conformance.revisions import (
     VERSION_KEY,
     is_modern,
 )
-from conformance.vocabulary import ACKNOWLEDGED, Message, to_client, to_server
+from support.conformance.vocabulary import ACKNOWLEDGED, Message, to_client, to_server
 
 ENVELOPE = {VERSION_KEY: MODERN, CAPABILITIES_KEY: {}}
 

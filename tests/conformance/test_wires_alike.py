@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from conformance.channels import Channel, Http, Lined
-from conformance.revisions import MODERN, is_modern
-from conformance.scenario import LEGACY, REVISIONS, Step, Transcript, play, without_envelope
-from conformance.wires import SERVER
-from process.daemon import Scratch
-from process.http_clients import HttpClient
-from process.stdio_server import StdioServer
+from support.conformance.channels import Channel, Http, Lined
+from support.conformance.revisions import MODERN, is_modern
+from support.conformance.scenario import LEGACY, REVISIONS, Step, Transcript, play, without_envelope
+from support.conformance.wires import SERVER
+from support.daemon import Scratch
+from support.http.clients import HttpClient
+from support.stdio_server import StdioServer
 
 WIRES = ("lines", "frames", "http", "port", "stdio")
 # What the two eras answer differently by their own rules.

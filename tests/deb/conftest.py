@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from deb import package
-from deb.host import Host, fill
 from e2e.systemd.installation import make_folder
 from e2e.systemd.machine import Machine, missing_requirement
-from process.requirements import needs
+from support.deb import package
+from support.deb.host import Host, fill
+from support.requirements import needs
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from deb import package
-from deb.host import Host
 from fresh import layers
-from process.requirements import needs_program, needs_root
+from support.deb import package
+from support.deb.host import Host
+from support.requirements import needs_program, needs_root
 
 # Both install and purge several times over; busy machines have needed two minutes.
 CHECK_LIMIT_SECONDS = 600

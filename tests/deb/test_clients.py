@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from deb import package
-from deb.host import POLICY, Host
 from e2e.systemd.seat import SOCKET, Seat
+from support.deb import package
+from support.deb.host import POLICY, Host
 
 pytestmark = pytest.mark.timeout(300)
 CURSOR = '{\n  "mcpServers": {\n    "desk": {"command": "/usr/bin/true", "args": []}   \n  }\n}\n'

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hearth
-from deb import package
+from support.deb import package
 
 # PEP 552: bit 0 says that the source is known by its hash, bit 1 that it is compared.
 HASH_BASED, CHECKED = 0b01, 0b10

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import hearth
-from deb import package
-from deb.host import POLICY, Host, connected_bridge
 from e2e.systemd.machine import until
 from e2e.systemd.seat import SOCKET
+from support.deb import package
+from support.deb.host import POLICY, Host, connected_bridge
 
 # Each boots a system and has dpkg work on it several times; busy machines have needed a minute.
 pytestmark = pytest.mark.timeout(300)

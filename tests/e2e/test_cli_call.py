@@ -14,8 +14,8 @@ from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Home, scratch_home
 from e2e.terminal import Terminal
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-UPSTREAMS = os.path.join(TESTS, "process", "upstreams")
-REVISION_SERVER = os.path.join(TESTS, "conformance", "upstreams", "revision_server.py")
+UPSTREAMS = os.path.join(TESTS, "support", "upstreams")
+REVISION_SERVER = os.path.join(TESTS, "support", "conformance", "upstreams", "revision_server.py")
 ERAS = {"old": "2025-11-25", "new": "2026-07-28"}
 
 

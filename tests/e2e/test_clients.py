@@ -13,10 +13,10 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.client import ConnectMode
 
-from process.clients import MODERN, Message, modern
-from process.daemon import Scratch
-from process.kernel import BOUND_SECONDS, pids_at_home, until
-from process.requirements import needs_program
+from support.clients import MODERN, Message, modern
+from support.daemon import Scratch
+from support.kernel import BOUND_SECONDS, pids_at_home, until
+from support.requirements import needs_program
 
 BIN = os.path.dirname(sys.executable)
 TIME = {"command": os.path.join(BIN, "mcp-server-time"), "args": ["--local-timezone", "UTC"]}

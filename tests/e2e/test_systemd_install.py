@@ -5,7 +5,7 @@ import json
 import pytest
 
 from e2e.systemd.seat import SERVICE, SOCKET, Seat
-from process.kernel import until
+from support.kernel import until
 
 pytestmark = [pytest.mark.systemd, pytest.mark.root, pytest.mark.timeout(300)]
 

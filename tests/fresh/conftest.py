@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.systemd.machine import Machine, missing_requirement
-from fresh.desk import Desk
 from fresh.layers import CLIENTS, PACKAGES, ROOT
-from process.requirements import needs
+from support.fresh.desk import Desk
+from support.requirements import needs
 
 
 @pytest.fixture

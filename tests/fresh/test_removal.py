@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from deb import package as deb
-from fresh.clients import CLIENTS
-from fresh.desk import Desk
 from fresh.layers import newest
-from fresh.steps import every_client_has_its_own_servers, every_client_is_on_hearth, install_deb, settle
-from process.requirements import needs
+from support.deb import package as deb
+from support.fresh.clients import CLIENTS
+from support.fresh.desk import Desk
+from support.fresh.steps import every_client_has_its_own_servers, every_client_is_on_hearth, install_deb, settle
+from support.requirements import needs
 
 # The clients are started seven times over; some unpack themselves first.
 pytestmark = [pytest.mark.real, pytest.mark.systemd, pytest.mark.root, pytest.mark.timeout(600)]

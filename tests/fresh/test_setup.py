@@ -17,10 +17,10 @@ import pytest
 from e2e.systemd.client import Client as Talk
 from e2e.systemd.client import text_of
 from e2e.systemd.machine import until
-from fresh.clients import CLIENTS, CODEX, COMMANDS, MEMORY_FILE, SERVERS
-from fresh.desk import COLUMNS, SERVICE, Desk
 from fresh.layers import REPOSITORY
-from fresh.steps import (
+from support.fresh.clients import CLIENTS, CODEX, COMMANDS, MEMORY_FILE, SERVERS
+from support.fresh.desk import COLUMNS, SERVICE, Desk
+from support.fresh.steps import (
     INSTALL,
     connected,
     every_client_has_its_own_servers,

@@ -18,7 +18,7 @@ import pytest
 
 import hearth
 from fresh.layers import PLACE, REPOSITORY, newest
-from process.requirements import needs
+from support.requirements import needs
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

@@ -20,8 +20,8 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from process.daemon import Scratch
-from process.requirements import needs
+from support.daemon import Scratch
+from support.requirements import needs
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent

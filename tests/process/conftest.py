@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator
 import pytest
 import uvloop
 
-from process import http_door, scripted_daemon
-from process.authority import Authority
-from process.changing_tools import ChangingTools
-from process.chaos.home import Home, scratch_home
-from process.daemon import Scratch
-from process.edge_cases import Actor, Stage
-from process.eras import Speaker, opened, serve_both
-from process.sharing import House
+from support import scripted_daemon
+from support.changing_tools import ChangingTools
+from support.chaos.home import Home, scratch_home
+from support.daemon import Scratch
+from support.eras import Speaker, opened, serve_both
+from support.http import raw as http_door
+from support.oauth import Authority
+from support.puppets.sharing import House
+from support.puppets.stage import Actor, Stage
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 

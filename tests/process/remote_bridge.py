@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from process.scripted_daemon import BridgeProcess, scratch_home
+from support.scripted_daemon import BridgeProcess, scratch_home
 
 Message = dict[str, Any]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from conformance.upstreams import offer
-from conformance.wires import SERVER
-from process.batches import REVISION, Bridged, call, ledger, notice, received, request, send
-from process.clients import Client, Message, text_of
-from process.daemon import Scratch, server
-from process.kernel import is_gone, pids_at_home, until
+from support.batches import REVISION, Bridged, call, ledger, notice, received, request, send
+from support.clients import Client, Message, text_of
+from support.conformance.upstreams import offer
+from support.conformance.wires import SERVER
+from support.daemon import Scratch, server
+from support.kernel import is_gone, pids_at_home, until
 
 UPDATED = "notifications/resources/updated"
 

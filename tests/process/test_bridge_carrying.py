@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from hearth.wire.frames import encode
-from process.scripted_daemon import BOUND_SECONDS, SERVICE, Stage, client_environment, readable
+from support.scripted_daemon import BOUND_SECONDS, SERVICE, Stage, client_environment, readable
 
 
 def test_lines_follow_hello_without_waiting_for_the_welcome(scene: Stage) -> None:

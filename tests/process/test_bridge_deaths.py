@@ -8,7 +8,7 @@ import pytest
 
 from hearth.bridge.ledger import DEATHS_LIMIT
 from hearth.wire.frames import encode
-from process.scripted_daemon import SERVICE, SILENCE_SECONDS, ScriptedDaemon, Stage, Wire, eventually, readable
+from support.scripted_daemon import SERVICE, SILENCE_SECONDS, ScriptedDaemon, Stage, Wire, eventually, readable
 
 
 def welcomed(daemon: ScriptedDaemon) -> Wire:

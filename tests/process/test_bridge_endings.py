@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from process.scripted_daemon import Stage
+from support.scripted_daemon import Stage
 
 
 def test_with_nothing_owed_the_end_of_input_is_the_end(scene: Stage) -> None:

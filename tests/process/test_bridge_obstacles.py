@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hearth.paths import Places, short_dir
-from process.scripted_daemon import (
+from support.scripted_daemon import (
     BOUND_SECONDS,
     SCRIPT,
     SERVICE,

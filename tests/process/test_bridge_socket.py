@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from process.scripted_daemon import BOUND_SECONDS, BridgeProcess, Stage, client_environment, end_daemon, stage
+from support.scripted_daemon import BOUND_SECONDS, BridgeProcess, Stage, client_environment, end_daemon, stage
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from process.kernel import is_gone
-from process.scripted_daemon import Stage, client_environment, end_daemon, eventually, refused
+from support.kernel import is_gone
+from support.scripted_daemon import Stage, client_environment, end_daemon, eventually, refused
 
 
 def initialize(id: int = 1) -> dict[str, Any]:

@@ -9,11 +9,11 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.client import ConnectMode
 
-from process.daemon import Scratch, server
-from process.kernel import until
 from process.remote_bridge import bridge_to, text_of
-from process.scripted_daemon import SCRIPT
-from process.sdk_site import serve_sdk
+from support.daemon import Scratch, server
+from support.kernel import until
+from support.scripted_daemon import SCRIPT
+from support.sites.sdk import serve_sdk
 
 
 def on_port(scratch: Scratch) -> str:

@@ -3,17 +3,17 @@
 from pathlib import Path
 
 import pytest
+from support.sites.legacy import LegacySite
+from support.sites.modern import ModernSite
+from support.sites.tunnel import ForwardProxy, TunnelProxy
+from support.sites.web import Reply, Request
 
-from process.authority import Authority, Command, log_in
-from process.certificates import Authority as CertificateAuthority
-from process.daemon import Scratch
-from process.kernel import until
 from process.remote_bridge import bridge_to, text_of
-from process.scripted_daemon import scratch_home
-from process.sites.legacy import LegacySite
-from process.sites.modern import ModernSite
-from process.sites.tunnel import ForwardProxy, TunnelProxy
-from process.sites.web import Reply, Request
+from support.certificates import Authority as CertificateAuthority
+from support.daemon import Scratch
+from support.kernel import until
+from support.oauth import Authority, Command, log_in
+from support.scripted_daemon import scratch_home
 
 KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
 SECRET = "s3cret-value"

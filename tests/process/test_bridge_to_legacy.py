@@ -7,12 +7,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.sites.legacy import LegacySite, told
+from support.sites.web import Reply, Request
 
-from process.kernel import until
 from process.remote_bridge import bridge_to, text_of
-from process.scripted_daemon import scratch_home
-from process.sites.legacy import LegacySite, told
-from process.sites.web import Reply, Request
+from support.kernel import until
+from support.scripted_daemon import scratch_home
 
 
 @pytest.mark.parametrize("streams", [True, False])

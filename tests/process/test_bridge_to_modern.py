@@ -1,11 +1,11 @@
 """`hearth bridge --to` a modern server that is strict about everything that a client has to do."""
 
 import pytest
+from support.sites.legacy import LegacySite
+from support.sites.modern import ModernSite
 
-from process.kernel import until
 from process.remote_bridge import KEY, META, bridge_to, text_of
-from process.sites.legacy import LegacySite
-from process.sites.modern import ModernSite
+from support.kernel import until
 
 
 @pytest.mark.parametrize("streams", [True, False])

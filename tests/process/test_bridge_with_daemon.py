@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from process.daemon import Scratch, server
-from process.kernel import until
-from process.scripted_daemon import BridgeProcess
+from support.daemon import Scratch, server
+from support.kernel import until
+from support.scripted_daemon import BridgeProcess
 
 OPENING = {
     "jsonrpc": "2.0",

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from process.chaos.client import Client
-from process.chaos.frames import status
-from process.chaos.home import Home
-from process.kernel import until
+from support.chaos.client import Client
+from support.chaos.frames import status
+from support.chaos.home import Home
+from support.kernel import until
 
 # Short, so that three missed ones are soon over; the tests do not measure it.
 HEARTBEAT_SECONDS = 0.3

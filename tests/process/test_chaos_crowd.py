@@ -3,10 +3,10 @@
 import contextlib
 from collections.abc import Iterator
 
-from process.chaos.client import Client
-from process.chaos.frames import status
-from process.chaos.home import BRIDGE, Home, server
-from process.chaos.load import expect_nobody_else
+from support.chaos.client import Client
+from support.chaos.frames import status
+from support.chaos.home import BRIDGE, Home, server
+from support.chaos.load import expect_nobody_else
 
 BRIDGES = 100
 # A shell waits for the first line and becomes a bridge then: a hundred lines are written in no time.

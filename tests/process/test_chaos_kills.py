@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from process.chaos.home import Home, server
-from process.chaos.load import chosen_seed, death, settle, start, under_load
+from support.chaos.home import Home, server
+from support.chaos.load import chosen_seed, death, settle, start, under_load
 
 BRIDGES = 8
 KILLS = int(os.environ.get("HEARTH_CHAOS_KILLS") or 8)

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from process.chaos.client import Client, Message
-from process.chaos.frames import Framed, status
-from process.chaos.home import Home
-from process.kernel import until
+from support.chaos.client import Client, Message
+from support.chaos.frames import Framed, status
+from support.chaos.home import Home
+from support.kernel import until
 
 YES = {"action": "accept", "content": {"approve": True}}
 NO = {"action": "decline"}

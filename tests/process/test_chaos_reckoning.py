@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from process.chaos.reckoning import IN_DOUBT, Request, violations, wrong_runs
+from support.chaos.reckoning import IN_DOUBT, Request, violations, wrong_runs
 
 
 def result(id: int | str, kind: str, key: str) -> dict[str, Any]:

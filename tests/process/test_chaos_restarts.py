@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from process.chaos.client import Client
-from process.chaos.frames import Framed, restart, status
-from process.chaos.home import Home
-from process.chaos.load import chosen_seed, settle, start, under_load
-from process.kernel import until
+from support.chaos.client import Client
+from support.chaos.frames import Framed, restart, status
+from support.chaos.home import Home
+from support.chaos.load import chosen_seed, settle, start, under_load
+from support.kernel import until
 
 BRIDGES = 8
 RESTARTS = max(3, int(os.environ.get("HEARTH_CHAOS_KILLS") or 0) // 3)

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import pytest
 
 from hearth import faults
-from process.chaos.client import Client
-from process.chaos.frames import restart
-from process.chaos.home import Home, wait_for_end
-from process.chaos.load import Load, chosen_seed, death, settle, start, under_load
-from process.kernel import until
+from support.chaos.client import Client
+from support.chaos.frames import restart
+from support.chaos.home import Home, wait_for_end
+from support.chaos.load import Load, chosen_seed, death, settle, start, under_load
+from support.kernel import until
 
 BRIDGES = 4
 # Far enough into the load that there is something to lose.

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from process.chaos.client import Message
-from process.chaos.frames import status
-from process.chaos.home import Home, kill, server
-from process.chaos.load import Load, chosen_seed, settle, start
-from process.chaos.reckoning import Request
-from process.kernel import until
+from support.chaos.client import Message
+from support.chaos.frames import status
+from support.chaos.home import Home, kill, server
+from support.chaos.load import Load, chosen_seed, settle, start
+from support.chaos.reckoning import Request
+from support.kernel import until
 
 SERVERS = [f"s{number}" for number in range(10)]
 # These take one call at a time: whoever waits for its turn is not inside.

@@ -18,7 +18,7 @@ from hearth.upstreams.message_reader import TURN_MESSAGES
 from hearth.upstreams.process import Process
 from hearth.upstreams.stdio import StdioConnection
 from hearth.wire import json
-from process.kernel import is_gone, until
+from support.kernel import is_gone, until
 from unit.conversations import Hearer
 
 ENVIRONMENT = {"PATH": os.environ.get("PATH", "")}

@@ -16,9 +16,9 @@ import pytest
 
 from hearth.errors import UpstreamError
 from hearth.host import children
-from process.clients import text_of
-from process.daemon import Scratch, server
-from process.kernel import BOUND_SECONDS, is_gone, until
+from support.clients import text_of
+from support.daemon import Scratch, server
+from support.kernel import BOUND_SECONDS, is_gone, until
 
 if sys.platform == "linux":
     import resource

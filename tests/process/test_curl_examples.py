@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from process.daemon import Scratch
-from process.kernel import BOUND_SECONDS
-from process.requirements import needs, needs_program
+from support.daemon import Scratch
+from support.kernel import BOUND_SECONDS
+from support.requirements import needs, needs_program
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(sys.executable).parent

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from process.activation import Activation
-from process.clients import Message, text_of
-from process.daemon import COMMAND, Scratch, handing_over, server
-from process.kernel import BOUND_SECONDS, is_gone, pids_at_home, until
+from support.clients import Message, text_of
+from support.daemon import COMMAND, Scratch, handing_over, server
+from support.kernel import BOUND_SECONDS, is_gone, pids_at_home, until
+from support.socket_activation import Activation
 
 Activate = Callable[..., Activation]
 

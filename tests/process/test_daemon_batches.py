@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from process.batches import REVISION, Bridged, call, ledger, notice, received, request, send
-from process.clients import Client, Closed, modern, text_of
-from process.daemon import Scratch, server
-from process.kernel import until
+from support.batches import REVISION, Bridged, call, ledger, notice, received, request, send
+from support.clients import Client, Closed, modern, text_of
+from support.daemon import Scratch, server
+from support.kernel import until
 
 LIMIT = 1000
 WIRES = pytest.mark.parametrize("wire", ["lines", "bridge"])

@@ -3,9 +3,9 @@
 import os
 import time
 
-from process.clients import FramesClient, text_of
-from process.daemon import Scratch, server
-from process.kernel import until
+from support.clients import FramesClient, text_of
+from support.daemon import Scratch, server
+from support.kernel import until
 
 # How long the daemon leaves a file alone that was touched.
 SETTLED_SECONDS = 1.0

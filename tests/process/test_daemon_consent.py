@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from process.clients import Client, FramesClient, Message
-from process.daemon import Scratch
-from process.kernel import is_gone, until
+from support.clients import Client, FramesClient, Message
+from support.daemon import Scratch
+from support.kernel import is_gone, until
 
 ELICITATION: Message = {"elicitation": {}}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from process.daemon import COMMAND, Scratch, server
+from support.daemon import COMMAND, Scratch, server
 
 LIMIT_BYTES = 1 << 20
 # Becomes the program in its words, with that limit.

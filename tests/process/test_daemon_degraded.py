@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from process.activation import Activation
-from process.clients import Closed, FramesClient, Message
-from process.daemon import COMMAND, Scratch, server
-from process.installation import Installation
-from process.kernel import BOUND_SECONDS, pids_at_home, until
+from support.clients import Closed, FramesClient, Message
+from support.daemon import COMMAND, Scratch, server
+from support.installation import Installation
+from support.kernel import BOUND_SECONDS, pids_at_home, until
+from support.socket_activation import Activation
 
 BROKEN = "idle_timeout = 60\n[mcpServers.echo\n"
 AT_FAULT = "config.toml:2: is not valid TOML"

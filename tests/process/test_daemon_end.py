@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from process.clients import PREFIX, Closed, FramesClient, modern, text_of
-from process.daemon import Daemon, Scratch, pids_of, server
-from process.kernel import is_gone, pids_at_home, until
+from support.clients import PREFIX, Closed, FramesClient, modern, text_of
+from support.daemon import Daemon, Scratch, pids_of, server
+from support.kernel import is_gone, pids_at_home, until
 
 
 def noted(ledger: Path, line: str) -> None:

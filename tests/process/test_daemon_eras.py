@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from process.clients import MODERN, PREFIX, Message, modern, text_of
-from process.daemon import Scratch, server
-from process.eras import CHANGED, CLIENTS, WIRES, Speaker, opened, received
+from support.clients import MODERN, PREFIX, Message, modern, text_of
+from support.daemon import Scratch, server
+from support.eras import CHANGED, CLIENTS, WIRES, Speaker, opened, received
 
 LEGACY_VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 # Declared once and for all, whatever the servers of the moment have.

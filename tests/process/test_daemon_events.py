@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from process.clients import FramesClient, Message
-from process.daemon import Daemon, Scratch, server
-from process.http_clients import HttpClient, bearer, port_of
-from process.kernel import BOUND_SECONDS, until
+from support.clients import FramesClient, Message
+from support.daemon import Daemon, Scratch, server
+from support.http.clients import HttpClient, bearer, port_of
+from support.kernel import BOUND_SECONDS, until
 
 SECRET = "not-for-the-events"
 

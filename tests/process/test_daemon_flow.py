@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from process.clients import Client, Closed, FramesClient, text_of
-from process.daemon import Scratch, pids_of, server
-from process.kernel import BOUND_SECONDS, until
+from support.clients import Client, Closed, FramesClient, text_of
+from support.daemon import Scratch, pids_of, server
+from support.kernel import BOUND_SECONDS, until
 
 
 def opened(scratch: Scratch, wire: str) -> Client:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from process.clients import Closed, FramesClient, frame, text_of
-from process.daemon import Scratch, server
-from process.kernel import until
+from support.clients import Closed, FramesClient, frame, text_of
+from support.daemon import Scratch, server
+from support.kernel import until
 
 LINES = 20_000
 # What the u16 in front of a header can say.

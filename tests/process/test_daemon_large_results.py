@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from process.clients import Client, Message, modern, text_of
-from process.daemon import Scratch, server
-from process.edge_cases import Stage
-from process.http_clients import LegacyHttp, ModernHttp
+from support.clients import Client, Message, modern, text_of
+from support.daemon import Scratch, server
+from support.http.clients import LegacyHttp, ModernHttp
+from support.puppets.stage import Stage
 
 LIMIT = 20_000
 # One MB; every line is another, and characters have one to four bytes.

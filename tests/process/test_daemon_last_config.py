@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from process.clients import text_of
-from process.daemon import Scratch, server
-from process.kernel import until
+from support.clients import text_of
+from support.daemon import Scratch, server
+from support.kernel import until
 
 BROKEN = "idle_timeout = 60\n[mcpServers.echo\n"
 AT_FAULT = "config.toml:2: is not valid TOML"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from process.clients import Client, FramesClient, Message, text_of
-from process.daemon import Scratch, server
+from support.clients import Client, FramesClient, Message, text_of
+from support.daemon import Scratch, server
 
 WIRES = pytest.mark.parametrize("wire", ["lines", "frames"])
 

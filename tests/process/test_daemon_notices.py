@@ -6,10 +6,10 @@ import signal
 
 import pytest
 
-from process.clients import PREFIX, Client, FramesClient, Message, modern, text_of
-from process.daemon import Scratch
-from process.eras import CHANGED, CLIENTS, WIRES, Speaker, opened, received
-from process.kernel import until
+from support.clients import PREFIX, Client, FramesClient, Message, modern, text_of
+from support.daemon import Scratch
+from support.eras import CHANGED, CLIENTS, WIRES, Speaker, opened, received
+from support.kernel import until
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 

@@ -2,8 +2,8 @@
 
 import json
 
-from process.changing_tools import CHANGED, EVIL, ChangingTools, refusal
-from process.clients import text_of
+from support.changing_tools import CHANGED, EVIL, ChangingTools, refusal
+from support.clients import text_of
 
 
 def test_a_changed_tool_of_a_pinned_server_is_withheld_until_it_is_approved(changing: ChangingTools) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from process.clients import Client, FramesClient, text_of
-from process.daemon import Daemon, Scratch, pids_of, server
-from process.kernel import is_gone, until
+from support.clients import Client, FramesClient, text_of
+from support.daemon import Daemon, Scratch, pids_of, server
+from support.kernel import is_gone, until
 
 CHANGED = "notifications/tools/list_changed"
 ECHO = ["echo__add", "echo__echo"]

@@ -1,8 +1,8 @@
 """A thousand calls run while servers are added, changed and removed: only those of removed or changed ones may fail."""
 
-from process.daemon import Scratch
-from process.kernel import until
-from process.reload_load import CALLS, Load
+from support.daemon import Scratch
+from support.kernel import until
+from support.reload_load import CALLS, Load
 
 
 def test_a_thousand_calls_outlive_reloads_that_add_change_and_remove_servers(scratch: Scratch) -> None:

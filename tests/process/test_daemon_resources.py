@@ -9,9 +9,9 @@ from contextlib import closing, suppress
 import pytest
 
 from hearth.upstreams.supervision import RESTART_LIMIT
-from process.clients import Closed, LinesClient, text_of
-from process.daemon import COMMAND, Scratch, server
-from process.kernel import BOUND_SECONDS, until
+from support.clients import Closed, LinesClient, text_of
+from support.daemon import COMMAND, Scratch, server
+from support.kernel import BOUND_SECONDS, until
 
 
 def test_under_a_low_limit_of_open_files_those_who_fit_are_served_and_others_told_what_to_raise(

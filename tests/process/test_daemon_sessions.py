@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from process.clients import Closed, FramesClient, Message, text_of
-from process.daemon import Scratch, server
-from process.kernel import until
+from support.clients import Closed, FramesClient, Message, text_of
+from support.daemon import Scratch, server
+from support.kernel import until
 
 # Short enough for a test, long enough for a busy machine to send one in time.
 HEARTBEAT_SECONDS = 0.1

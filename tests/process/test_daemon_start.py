@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from process.daemon import COMMAND, Daemon, Scratch
-from process.kernel import is_gone, pids_at_home, until
-from process.mounts import read_only_mount
+from support.daemon import COMMAND, Daemon, Scratch
+from support.kernel import is_gone, pids_at_home, until
+from support.mounts import read_only_mount
 
 
 def stale_entry(scratch: Scratch, pid: int, start_time: int) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from process.clients import PREFIX, Message, modern
-from process.daemon import Scratch, server
-from process.kernel import is_gone, pids_at_home, until
-from process.scripted_daemon import BridgeProcess
+from support.clients import PREFIX, Message, modern
+from support.daemon import Scratch, server
+from support.kernel import is_gone, pids_at_home, until
+from support.scripted_daemon import BridgeProcess
 
 CHANGED = "notifications/tools/list_changed"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"

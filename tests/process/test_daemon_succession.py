@@ -3,8 +3,8 @@
 import json
 import shutil
 
-from process.daemon import Scratch
-from process.kernel import until
+from support.daemon import Scratch
+from support.kernel import until
 
 
 def test_a_daemon_that_lost_its_folder_leaves_the_entry_of_the_next_one_alone(scratch: Scratch) -> None:

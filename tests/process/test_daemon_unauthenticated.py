@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from hearth.daemon.acceptor import CONTROL_PLACES, RESERVED_DESCRIPTORS, SERVER_DESCRIPTORS
-from process.clients import Closed, LinesClient, Message, Stream, text_of
-from process.daemon import COMMAND, Scratch, server
-from process.kernel import BOUND_SECONDS, is_gone, until
-from process.other_users import python, stranger
-from process.requirements import needs_program
+from support.clients import Closed, LinesClient, Message, Stream, text_of
+from support.daemon import COMMAND, Scratch, server
+from support.kernel import BOUND_SECONDS, is_gone, until
+from support.other_users import python, stranger
+from support.requirements import needs_program
 
 # Connects, sends one request by lines and prints what comes back until EOF.
 KNOCK = """

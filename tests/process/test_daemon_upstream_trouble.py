@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from process.clients import modern, text_of
-from process.daemon import Scratch, pids_of, server
-from process.kernel import is_gone, until
+from support.clients import modern, text_of
+from support.daemon import Scratch, pids_of, server
+from support.kernel import is_gone, until
 
 CHANGED = "notifications/tools/list_changed"
 # Where a server's unanswered request must be given up in a test.

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from process.edge_cases import (
+from support.kernel import until
+from support.puppets.stage import (
     EACH_QUESTION,
     FAILED,
     FORM,
@@ -21,7 +22,6 @@ from process.edge_cases import (
     Puppet,
     Stage,
 )
-from process.kernel import until
 
 CANCELLED = "notifications/cancelled"
 PROGRESS = "notifications/progress"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from process.edge_cases import (
+from support.kernel import until
+from support.puppets.stage import (
     INVALID_PARAMS,
     LEGACY,
     METHOD_NOT_FOUND,
@@ -15,7 +16,6 @@ from process.edge_cases import (
     Puppet,
     Stage,
 )
-from process.kernel import until
 
 ERAS = pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
 UPSTREAMS = pytest.mark.parametrize("upstream", [NEWEST_LEGACY, MODERN])

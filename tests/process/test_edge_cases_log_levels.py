@@ -2,7 +2,8 @@
 
 import pytest
 
-from process.edge_cases import (
+from support.kernel import until
+from support.puppets.stage import (
     INVALID_PARAMS,
     MODERN,
     NEWEST_LEGACY,
@@ -13,7 +14,6 @@ from process.edge_cases import (
     Puppet,
     Stage,
 )
-from process.kernel import until
 
 LOGGED = "notifications/message"
 SET_LEVEL = "logging/setLevel"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from process.edge_cases import (
+from support.puppets.stage import (
     FAILED,
     FORM,
     FORM_ANSWER,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from process.edge_cases import (
+from support.puppets.stage import (
     FORM_ANSWER,
     INVALID_PARAMS,
     MODERN,

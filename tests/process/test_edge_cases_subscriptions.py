@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from process.edge_cases import (
+from support.kernel import until
+from support.puppets.stage import (
     INVALID_PARAMS,
     MODERN,
     NEWEST_LEGACY,
@@ -16,7 +17,6 @@ from process.edge_cases import (
     Puppet,
     Stage,
 )
-from process.kernel import until
 
 UPDATED = "notifications/resources/updated"
 CANCELLED = "notifications/cancelled"

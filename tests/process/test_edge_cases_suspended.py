@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from process.edge_cases import (
+from support.puppets.stage import (
     EACH_QUESTION,
     FORM,
     FORM_ANSWER,
@@ -18,7 +18,7 @@ from process.edge_cases import (
     page,
     shown,
 )
-from process.suspended_calls import parked
+from support.puppets.suspended_calls import parked
 
 # --- every kind of question, in every kind of call
 

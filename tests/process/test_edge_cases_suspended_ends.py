@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from process.edge_cases import (
+from support.kernel import until
+from support.puppets.stage import (
     FORM,
     FORM_ANSWER,
     QUESTIONS,
@@ -13,8 +14,7 @@ from process.edge_cases import (
     Errand,
     Stage,
 )
-from process.kernel import until
-from process.suspended_calls import CANCELLED, CEILING_SECONDS, LOG_LEVEL, LOGGED, PROGRESS, parked
+from support.puppets.suspended_calls import CANCELLED, CEILING_SECONDS, LOG_LEVEL, LOGGED, PROGRESS, parked
 
 # --- progress, messages, time
 

@@ -2,8 +2,19 @@
 
 import pytest
 
-from process.edge_cases import FORM, FORM_ANSWER, INVALID_PARAMS, QUESTIONS, SAMPLE, Actor, Errand, Message, Stage, page
-from process.suspended_calls import CANCELLED, parked
+from support.puppets.stage import (
+    FORM,
+    FORM_ANSWER,
+    INVALID_PARAMS,
+    QUESTIONS,
+    SAMPLE,
+    Actor,
+    Errand,
+    Message,
+    Stage,
+    page,
+)
+from support.puppets.suspended_calls import CANCELLED, parked
 
 # --- states that are not good
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from process.edge_cases import (
+from support.kernel import describe, pids_at_home, until
+from support.puppets.stage import (
     FAILED,
     FORM,
     FORM_ANSWER,
@@ -21,7 +22,6 @@ from process.edge_cases import (
     page,
     shown,
 )
-from process.kernel import describe, pids_at_home, until
 
 CANCELLED = "notifications/cancelled"
 COMPLETED = "notifications/elicitation/complete"

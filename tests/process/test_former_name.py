@@ -5,9 +5,9 @@ import socket
 import sys
 from pathlib import Path
 
-from process.clients import text_of
-from process.daemon import Scratch, handing_over, server
-from process.kernel import is_gone, until
+from support.clients import text_of
+from support.daemon import Scratch, handing_over, server
+from support.kernel import is_gone, until
 
 FORMER = (sys.executable, "-I", "-m", "hearth.server")
 

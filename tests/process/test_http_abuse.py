@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from process.daemon import Scratch
-from process.http_door import CHUNKED, ENDLESS_BYTES, GET, HEAD, LAST, PING, TOKEN, Door, named, posted, status
-from process.kernel import BOUND_SECONDS
+from support.daemon import Scratch
+from support.http.raw import CHUNKED, ENDLESS_BYTES, GET, HEAD, LAST, PING, TOKEN, Door, named, posted, status
+from support.kernel import BOUND_SECONDS
 
 # --- what never comes to its end
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from process.clients import text_of
-from process.daemon import Scratch, server
-from process.http_clients import HttpClient, ModernHttp
-from process.http_door import Door
+from support.clients import text_of
+from support.daemon import Scratch, server
+from support.http.clients import HttpClient, ModernHttp
+from support.http.raw import Door
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ import pytest
 
 from hearth.daemon.acceptor import CONTROL_PLACES
 from hearth.mcp import versions
-from process.clients import text_of
-from process.daemon import Scratch, server
-from process.http_clients import Connection, HttpClient, LegacyHttp, Message, ModernHttp, bearer, port_of
-from process.kernel import until
+from support.clients import text_of
+from support.daemon import Scratch, server
+from support.http.clients import Connection, HttpClient, LegacyHttp, Message, ModernHttp, bearer, port_of
+from support.kernel import until
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from process.batches import Bridged
-from process.clients import Message
-from process.daemon import Scratch, server
-from process.http_clients import (
+from support.batches import Bridged
+from support.clients import Message
+from support.daemon import Scratch, server
+from support.http.clients import (
     HttpClient,
     LegacyHttp,
     ModernHttp,
@@ -20,9 +20,9 @@ from process.http_clients import (
     bearer,
     port_of,
 )
-from process.kernel import pids_at_home, until
-from process.speakers import WIRES, Speaker
-from process.stdio_server import StdioServer
+from support.kernel import pids_at_home, until
+from support.speakers import WIRES, Speaker
+from support.stdio_server import StdioServer
 
 # Ten at once, then one in a second.
 RATE = {"rate_limit": 1, "port_rate_limit": 1, "rate_burst": 10}

@@ -8,9 +8,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from process.daemon import Scratch, server
-from process.http_clients import HttpClient, LegacyHttp, ModernHttp, bearer, port_of
-from process.kernel import until
+from support.daemon import Scratch, server
+from support.http.clients import HttpClient, LegacyHttp, ModernHttp, bearer, port_of
+from support.kernel import until
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 

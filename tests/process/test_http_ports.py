@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from process.daemon import COMMAND, Daemon, Scratch, server
-from process.http_clients import HttpClient, LegacyHttp, ModernHttp, Response
-from process.kernel import until
-from process.stdio_server import StdioServer
+from support.daemon import COMMAND, Daemon, Scratch, server
+from support.http.clients import HttpClient, LegacyHttp, ModernHttp, Response
+from support.kernel import until
+from support.stdio_server import StdioServer
 
 Address = tuple[str, int]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from process.daemon import COMMAND, Scratch, server
-from process.http_clients import LegacyHttp
-from process.http_sessions import echoes, files, folder, go_out, http_sessions, kill
-from process.mounts import full_mount, read_only_mount
+from support.daemon import COMMAND, Scratch, server
+from support.http.clients import LegacyHttp
+from support.http.sessions import echoes, files, folder, go_out, http_sessions, kill
+from support.mounts import full_mount, read_only_mount
 
 
 @pytest.fixture

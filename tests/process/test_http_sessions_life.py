@@ -9,10 +9,10 @@ import threading
 
 import pytest
 
-from process.daemon import COMMAND, Daemon, Scratch, handing_over, server
-from process.edge_cases import Actor, Stage
-from process.http_clients import LegacyHttp, Message
-from process.http_sessions import ENDS, End, echoes, files, go_out, http_sessions, kill, said, told
+from support.daemon import COMMAND, Daemon, Scratch, handing_over, server
+from support.http.clients import LegacyHttp, Message
+from support.http.sessions import ENDS, End, echoes, files, go_out, http_sessions, kill, said, told
+from support.puppets.stage import Actor, Stage
 
 EACH_END = pytest.mark.parametrize("end", ENDS)
 CHANGED = {

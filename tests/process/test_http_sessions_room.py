@@ -2,9 +2,9 @@
 
 import json
 
-from process.daemon import Scratch, server
-from process.http_clients import BOTH, Connection, LegacyHttp
-from process.http_sessions import echoes, files, http_sessions, kill
+from support.daemon import Scratch, server
+from support.http.clients import BOTH, Connection, LegacyHttp
+from support.http.sessions import echoes, files, http_sessions, kill
 
 # More than may be there at once (max_connections), and more than are kept on disk.
 OPENINGS = 1300

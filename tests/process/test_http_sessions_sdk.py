@@ -12,9 +12,9 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from process.daemon import COMMAND, Daemon, Scratch, handing_over, server
-from process.http_sessions import ENDS, End, http_sessions, kill
-from process.http_talk import bounded, until
+from support.daemon import COMMAND, Daemon, Scratch, handing_over, server
+from support.http.conversation import bounded, until
+from support.http.sessions import ENDS, End, http_sessions, kill
 
 
 class Held:

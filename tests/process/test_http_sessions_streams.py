@@ -7,11 +7,11 @@ import threading
 import pytest
 
 from hearth.daemon.http.replay import STREAMS_LIMIT
-from process.daemon import Scratch, server
-from process.edge_cases import Stage
-from process.http_clients import Connection, Event, LegacyHttp, Message, ModernHttp
-from process.http_sessions import ENDS, End, go_out, kill, said, told
-from process.kernel import until
+from support.daemon import Scratch, server
+from support.http.clients import Connection, Event, LegacyHttp, Message, ModernHttp
+from support.http.sessions import ENDS, End, go_out, kill, said, told
+from support.kernel import until
+from support.puppets.stage import Stage
 
 STEPS = 40
 # Larger than all buffers on the way, and than what is kept of what was read before.

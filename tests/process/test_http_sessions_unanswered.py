@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from process.edge_cases import Actor, Stage
-from process.http_clients import BOTH, Connection, LegacyHttp, Response
+from support.http.clients import BOTH, Connection, LegacyHttp, Response
+from support.puppets.stage import Actor, Stage
 
 CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "puppet__act", "arguments": {}}}
 

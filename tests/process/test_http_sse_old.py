@@ -6,11 +6,11 @@ import socket
 
 import pytest
 
-from process.daemon import Scratch, server
-from process.edge_cases import Actor, Stage
-from process.http_clients import HttpClient, LegacyHttp, OldHttp
-from process.http_sessions import files, go_out, said
-from process.kernel import BOUND_SECONDS, until
+from support.daemon import Scratch, server
+from support.http.clients import HttpClient, LegacyHttp, OldHttp
+from support.http.sessions import files, go_out, said
+from support.kernel import BOUND_SECONDS, until
+from support.puppets.stage import Actor, Stage
 
 
 def test_the_oldest_clients_have_one_stream_and_an_address_to_post_to(scratch: Scratch) -> None:

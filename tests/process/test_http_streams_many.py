@@ -11,9 +11,9 @@ from contextlib import suppress
 
 import pytest
 
-from process.audience import Audience, OldWatcher, Pinner, Watcher, got, listening
-from process.daemon import Scratch, server
-from process.kernel import until
+from support.daemon import Scratch, server
+from support.http.event_streams import Audience, OldWatcher, Pinner, Watcher, got, listening
+from support.kernel import until
 
 STREAMS = 200
 MIB = 1 << 20

@@ -8,10 +8,10 @@ import socket
 
 import pytest
 
-from process.daemon import Scratch, server
-from process.http_clients import HttpClient, LegacyHttp, ModernHttp
-from process.http_door import CHUNKED, DOORS, GET, HEAD, LAST, PING, TOKEN, Door, connections, posted, status
-from process.kernel import until
+from support.daemon import Scratch, server
+from support.http.clients import HttpClient, LegacyHttp, ModernHttp
+from support.http.raw import CHUNKED, DOORS, GET, HEAD, LAST, PING, TOKEN, Door, connections, posted, status
+from support.kernel import until
 
 # --- what is unusual, and right
 

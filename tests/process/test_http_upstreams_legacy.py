@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
+from support.sites.legacy import LegacySite, Session, told
 
 from hearth.errors import UpstreamError
-from process.http_talk import talking, text_of, until
-from process.sites.legacy import LegacySite, Session, told
+from support.http.conversation import talking, text_of, until
 
 LOGGED = {"level": "info", "data": "at it"}
 

@@ -4,12 +4,12 @@ import asyncio
 import json
 
 import pytest
+from support.sites.legacy import LegacySite
+from support.sites.modern import ModernSite
 
 from hearth.errors import UpstreamError
 from hearth.mcp import http_headers
-from process.http_talk import META, Answer, Talk, as_bytes, bounded, talking, text_of, until
-from process.sites.legacy import LegacySite
-from process.sites.modern import ModernSite
+from support.http.conversation import META, Answer, Talk, as_bytes, bounded, talking, text_of, until
 
 LOGGED = {"level": "info", "data": "at it"}
 

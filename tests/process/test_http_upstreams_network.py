@@ -10,19 +10,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.sites.legacy import LegacySite
+from support.sites.modern import ModernSite
+from support.sites.old import OldSite
+from support.sites.tunnel import ForwardProxy, TunnelProxy
+from support.sites.web import Request, Site
 
 from hearth.config import ServerSpec
 from hearth.errors import UpstreamError
 from hearth.upstreams.http.pool import open_pool
-from process.certificates import Authority
-from process.http_talk import talking, until
-from process.other_users import fake_daemon, stranger
-from process.requirements import needs_program
-from process.sites.legacy import LegacySite
-from process.sites.modern import ModernSite
-from process.sites.old import OldSite
-from process.sites.tunnel import ForwardProxy, TunnelProxy
-from process.sites.web import Request, Site
+from support.certificates import Authority
+from support.http.conversation import talking, until
+from support.other_users import fake_daemon, stranger
+from support.requirements import needs_program
 
 # Whatever the machine has set must not decide these tests.
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")

@@ -4,11 +4,11 @@ import asyncio
 import random
 
 import pytest
+from support.sites.legacy import LegacySite
+from support.sites.modern import ModernSite
 
 from hearth.errors import UpstreamError
-from process.http_talk import Answer, Talk, bounded, talking, until
-from process.sites.legacy import LegacySite
-from process.sites.modern import ModernSite
+from support.http.conversation import Answer, Talk, bounded, talking, until
 
 STEPS = 80
 TOOLS = {

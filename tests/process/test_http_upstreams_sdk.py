@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from process.http_talk import bounded, talking, text_of, until
-from process.sdk_site import serve_sdk
+from support.http.conversation import bounded, talking, text_of, until
+from support.sites.sdk import serve_sdk
 
 
 @pytest.fixture(scope="module", params=["", "json", "stateless"])

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from support.sites.legacy import LegacySite, content
+from support.sites.modern import ModernSite
+from support.sites.web import Reply, Request, Site
 
 from hearth.errors import UpstreamBusy, UpstreamError
-from process.http_talk import Talk, bounded, talking, until
-from process.sites.legacy import LegacySite, content
-from process.sites.modern import ModernSite
-from process.sites.web import Reply, Request, Site
+from support.http.conversation import Talk, bounded, talking, until
 
 SECRET = "hunter2-in-a-header"
 

@@ -10,8 +10,8 @@ from collections import Counter
 
 import pytest
 
-from process.daemon import Scratch, server
-from process.marks import STEPS, Crowd, Marked, MixUp
+from support.daemon import Scratch, server
+from support.marks import STEPS, Crowd, Marked, MixUp
 
 # Over a thousand, in well under a minute on two slow cores.
 ROUNDS = 1200

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from process.clients import Client, modern, text_of
-from process.daemon import Scratch, pids_of, server
-from process.kernel import until
+from support.clients import Client, modern, text_of
+from support.daemon import Scratch, pids_of, server
+from support.kernel import until
 
 CHANGED = "notifications/tools/list_changed"
 FAST, SLOW = 12, 5

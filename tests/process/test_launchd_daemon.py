@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from process.clients import Message, text_of
-from process.daemon import Daemon, Scratch, server
-from process.installation import Installation
-from process.kernel import BOUND_SECONDS, is_gone, until
-from process.launchd import mac
-from process.launchd.library import stand_in
+from support.clients import Message, text_of
+from support.daemon import Daemon, Scratch, server
+from support.installation import Installation
+from support.kernel import BOUND_SECONDS, is_gone, until
+from support.launchd import mac
+from support.launchd.library import stand_in
 
 AS_ON_A_MAC = """
 import runpy, sys

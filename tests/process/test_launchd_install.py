@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from process.launchd.launchctl import Launchd, calls, put_on_path
-from process.launchd.mac import hearth
+from support.launchd.launchctl import Launchd, calls, put_on_path
+from support.launchd.mac import hearth
 
 DOMAIN = f"gui/{os.getuid()}"
 JOB = f"{DOMAIN}/mcp.hearth"

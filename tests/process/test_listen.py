@@ -17,11 +17,11 @@ from hearth.bridge.finder import attempt
 from hearth.host.locks import Lock
 from hearth.paths import Places
 from hearth.wire.frames import encode
-from process.clients import Closed, FramesClient, Stream
-from process.daemon import COMMAND, Scratch
-from process.kernel import BOUND_SECONDS, describe, pids_at_home, until
-from process.other_users import as_stranger, python
-from process.scripted_daemon import BridgeProcess, end_daemon
+from support.clients import Closed, FramesClient, Stream
+from support.daemon import COMMAND, Scratch
+from support.kernel import BOUND_SECONDS, describe, pids_at_home, until
+from support.other_users import as_stranger, python
+from support.scripted_daemon import BridgeProcess, end_daemon
 
 TCP = {"listen": "tcp:127.0.0.1:0"}
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from process.clients import PREFIX, Client, Message, modern, text_of
-from process.daemon import Scratch, pids_of, server
-from process.kernel import BOUND_SECONDS, is_gone, until
+from support.clients import PREFIX, Client, Message, modern, text_of
+from support.daemon import Scratch, pids_of, server
+from support.kernel import BOUND_SECONDS, is_gone, until
 
 MEGABYTE = 1_000_000
 CANCELLED = "notifications/cancelled"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from process.daemon import Scratch
-from process.installation import Installation
-from process.kernel import BOUND_SECONDS
+from support.daemon import Scratch
+from support.installation import Installation
+from support.kernel import BOUND_SECONDS
 
 HEARTH = os.path.join(os.path.dirname(sys.executable), "hearth")
 

@@ -18,10 +18,10 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
-from process.authority import Authority, landing, log_in
-from process.daemon import Scratch
-from process.http_talk import bounded
-from process.scripted_daemon import SCRIPT
+from support.daemon import Scratch
+from support.http.conversation import bounded
+from support.oauth import Authority, landing, log_in
+from support.scripted_daemon import SCRIPT
 
 CLIENTS = 4
 HOURS = 3

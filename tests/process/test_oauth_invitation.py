@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from process.authority import Authority, browse, hearth, log_in
-from process.clients import LinesClient, Message, modern, text_of
-from process.daemon import Scratch, server
+from support.clients import LinesClient, Message, modern, text_of
+from support.daemon import Scratch, server
+from support.oauth import Authority, browse, hearth, log_in
 
 KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
 SHOWS = {"elicitation": {"form": {}, "url": {}}}

@@ -12,10 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from process.authority import Authority, Command, browse, hearth, landing, log_in, quiet_port
-from process.clients import text_of
-from process.daemon import Scratch
-from process.kernel import BOUND_SECONDS
+from support.clients import text_of
+from support.daemon import Scratch
+from support.kernel import BOUND_SECONDS
+from support.oauth import Authority, Command, browse, hearth, landing, log_in, quiet_port
 
 KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from process.authority import Authority, hearth, log_in
-from process.clients import LinesClient, text_of
-from process.daemon import Scratch, server
+from support.clients import LinesClient, text_of
+from support.daemon import Scratch, server
+from support.oauth import Authority, hearth, log_in
 
 KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
 LOGIN = "hearth auth login far"

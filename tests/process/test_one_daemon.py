@@ -17,10 +17,10 @@ from hearth.host import reachability
 from hearth.host.locks import Lock
 from hearth.paths import Places
 from hearth.profile_lock import ProfileLock
-from process.daemon import Scratch
-from process.kernel import BOUND_SECONDS, describe, pids_at_home, until
-from process.requirements import needs_program, needs_root
-from process.scripted_daemon import BridgeProcess, end_daemon
+from support.daemon import Scratch
+from support.kernel import BOUND_SECONDS, describe, pids_at_home, until
+from support.requirements import needs_program, needs_root
+from support.scripted_daemon import BridgeProcess, end_daemon
 
 
 @pytest.fixture(autouse=True)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from process.clients import LinesClient
-from process.daemon import Scratch, server
-from process.kernel import BOUND_SECONDS, is_gone, until
+from support.clients import LinesClient
+from support.daemon import Scratch, server
+from support.kernel import BOUND_SECONDS, is_gone, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the watcher is Linux's")
 

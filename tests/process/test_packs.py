@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from process.clients import ENVELOPE, PREFIX, Client, Message, text_of
-from process.daemon import Scratch, server, toml
-from process.eras import CHANGED, CLIENTS, WIRES, Speaker
-from process.http_clients import HttpClient, LegacyHttp
-from process.scripted_daemon import BridgeProcess
+from support.clients import ENVELOPE, PREFIX, Client, Message, text_of
+from support.daemon import Scratch, server, toml
+from support.eras import CHANGED, CLIENTS, WIRES, Speaker
+from support.http.clients import HttpClient, LegacyHttp
+from support.scripted_daemon import BridgeProcess
 
 TOOLS = ["hearth__list_servers", "hearth__read_server_log", "hearth__restart_server", "hearth__status"]
 

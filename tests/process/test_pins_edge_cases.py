@@ -5,10 +5,10 @@ import sys
 import pytest
 
 from e2e.terminal import Terminal
-from process.changing_tools import CHANGED, EVIL, HONEST, ChangingTools, refusal
-from process.clients import text_of
-from process.daemon import pids_of
-from process.kernel import is_gone, until
+from support.changing_tools import CHANGED, EVIL, HONEST, ChangingTools, refusal
+from support.clients import text_of
+from support.daemon import pids_of
+from support.kernel import is_gone, until
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 5)])

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from process.clients import FramesClient
-from process.daemon import Scratch, pids_of, server, toml
-from process.kernel import is_gone, until
+from support.clients import FramesClient
+from support.daemon import Scratch, pids_of, server, toml
+from support.kernel import is_gone, until
 
 
 def servers(scratch: Scratch) -> list[str]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from process.daemon import Scratch
-from process.reload_load import CALLS, Load
+from support.daemon import Scratch
+from support.reload_load import CALLS, Load
 
 RELOADS = 12
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from process.clients import Closed, text_of
-from process.daemon import Scratch, server
-from process.kernel import until
+from support.clients import Closed, text_of
+from support.daemon import Scratch, server
+from support.kernel import until
 
 
 def reload(scratch: Scratch) -> None:

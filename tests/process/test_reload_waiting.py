@@ -2,13 +2,13 @@
 
 import pytest
 
-from conformance.clients import UPDATED, Client, Message
-from conformance.puppets import Puppet
-from conformance.revisions import MODERN
-from process.daemon import Scratch, server
-from process.edge_cases import FAILED, FORM_ANSWER, QUESTIONS, Actor, Errand, Stage
-from process.kernel import is_gone, until
-from process.sharing import NEWEST_LEGACY, House
+from support.conformance.clients import UPDATED, Client, Message
+from support.conformance.revisions import MODERN
+from support.daemon import Scratch, server
+from support.kernel import is_gone, until
+from support.puppets.server import Puppet
+from support.puppets.sharing import NEWEST_LEGACY, House
+from support.puppets.stage import FAILED, FORM_ANSWER, QUESTIONS, Actor, Errand, Stage
 
 SUBSCRIBE = "resources/subscribe"
 URI = "test://one"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from process.clients import Client, Message, text_of
-from process.daemon import Scratch, server
-from process.eras import CHANGED, CLIENTS, WIRES, Speaker
-from process.kernel import is_gone, pids_at_home, until
-from process.scripted_daemon import BridgeProcess
+from support.clients import Client, Message, text_of
+from support.daemon import Scratch, server
+from support.eras import CHANGED, CLIENTS, WIRES, Speaker
+from support.kernel import is_gone, pids_at_home, until
+from support.scripted_daemon import BridgeProcess
 
 FIVE = ["find_tools", "describe_tools", "call_tool_read", "call_tool_write", "call_tool_destructive"]
 # What JSON can say in more than one way: bytes that are not touched come through as they are.

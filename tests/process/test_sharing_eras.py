@@ -2,11 +2,11 @@
 
 import pytest
 
-from conformance.puppets import PuppetServer
-from conformance.revisions import MODERN
-from process.kernel import is_gone, until
-from process.shared_questions import AMBIGUOUS, all_called
-from process.sharing import FORM, NEWEST_LEGACY, House, act, asked, called, heard_nothing, outcome
+from support.conformance.revisions import MODERN
+from support.kernel import is_gone, until
+from support.puppets.server import PuppetServer
+from support.puppets.shared_questions import AMBIGUOUS, all_called
+from support.puppets.sharing import FORM, NEWEST_LEGACY, House, act, asked, called, heard_nothing, outcome
 
 UNSUPPORTED_VERSION = -32022
 

@@ -6,13 +6,13 @@ import signal
 
 import pytest
 
-from conformance.clients import CANCELLED, Client, Message
-from conformance.puppets import Puppet, PuppetServer
-from conformance.revisions import MODERN
-from process.clients import text_of
-from process.daemon import Scratch, pids_of, server
-from process.kernel import until
-from process.sharing import FORM, NEWEST_LEGACY, House, act, called, heard_nothing, outcome
+from support.clients import text_of
+from support.conformance.clients import CANCELLED, Client, Message
+from support.conformance.revisions import MODERN
+from support.daemon import Scratch, pids_of, server
+from support.kernel import until
+from support.puppets.server import Puppet, PuppetServer
+from support.puppets.sharing import FORM, NEWEST_LEGACY, House, act, called, heard_nothing, outcome
 
 ERAS = pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
 

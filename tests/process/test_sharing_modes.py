@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from process.clients import Client, Message, modern, text_of
-from process.daemon import Daemon, Scratch, pids_of, server
-from process.kernel import is_gone, until
+from support.clients import Client, Message, modern, text_of
+from support.daemon import Daemon, Scratch, pids_of, server
+from support.kernel import is_gone, until
 
 # As long as nobody uses it any more: not at once, and soon.
 IDLE_SECONDS = 0.2

@@ -4,13 +4,24 @@ from collections.abc import Sequence
 
 import pytest
 
-from conformance.clients import Client
-from conformance.puppets import PuppetServer
-from conformance.revisions import MODERN
-from conformance.vocabulary import COMPLETED
-from process.kernel import is_gone, until
-from process.shared_questions import AMBIGUOUS, ERAS, KINDS, all_called, expected_answer
-from process.sharing import FORM, NEWEST_LEGACY, PAGE, QUESTIONS, House, act, asked, called, heard_nothing, outcome
+from support.conformance.clients import Client
+from support.conformance.revisions import MODERN
+from support.conformance.vocabulary import COMPLETED
+from support.kernel import is_gone, until
+from support.puppets.server import PuppetServer
+from support.puppets.shared_questions import AMBIGUOUS, ERAS, KINDS, all_called, expected_answer
+from support.puppets.sharing import (
+    FORM,
+    NEWEST_LEGACY,
+    PAGE,
+    QUESTIONS,
+    House,
+    act,
+    asked,
+    called,
+    heard_nothing,
+    outcome,
+)
 
 # --- everybody is inside a call
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from conformance.clients import Client, LegacyClient, Message
-from conformance.puppets import Puppet, PuppetServer
-from conformance.revisions import MODERN
-from process.kernel import is_gone, until
-from process.sharing import NEWEST_LEGACY, House, act, asked, called, heard_nothing, outcome
+from support.conformance.clients import Client, LegacyClient, Message
+from support.conformance.revisions import MODERN
+from support.kernel import is_gone, until
+from support.puppets.server import Puppet, PuppetServer
+from support.puppets.sharing import NEWEST_LEGACY, House, act, asked, called, heard_nothing, outcome
 
 ERAS = pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
 ROOTS_CHANGED = "notifications/roots/list_changed"

@@ -2,11 +2,11 @@
 
 import pytest
 
-from conformance.clients import UPDATED, Client
-from conformance.puppets import Puppet, PuppetServer
-from conformance.revisions import MODERN
-from process.kernel import is_gone, until
-from process.sharing import NEWEST_LEGACY, PROMPT, House, act, called, heard_nothing, outcome
+from support.conformance.clients import UPDATED, Client
+from support.conformance.revisions import MODERN
+from support.kernel import is_gone, until
+from support.puppets.server import Puppet, PuppetServer
+from support.puppets.sharing import NEWEST_LEGACY, PROMPT, House, act, called, heard_nothing, outcome
 
 ERAS = pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
 SUBSCRIBE = "resources/subscribe"

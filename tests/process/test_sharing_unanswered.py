@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from conformance.clients import CANCELLED, Message
-from conformance.revisions import MODERN
-from process.kernel import until
-from process.shared_questions import AMBIGUOUS, ERAS, expected_answer
-from process.sharing import FORM, NEWEST_LEGACY, QUESTIONS, House, act, asked, called, heard_nothing, outcome
+from support.conformance.clients import CANCELLED, Message
+from support.conformance.revisions import MODERN
+from support.kernel import until
+from support.puppets.shared_questions import AMBIGUOUS, ERAS, expected_answer
+from support.puppets.sharing import FORM, NEWEST_LEGACY, QUESTIONS, House, act, asked, called, heard_nothing, outcome
 
 # --- questions that nobody answers
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from process.daemon import Scratch
-from process.kernel import BOUND_SECONDS
-from process.other_users import as_stranger, python, stranger
-from process.scripted_daemon import BridgeProcess
 from process.test_daemon_unauthenticated import KNOCK
+from support.daemon import Scratch
+from support.kernel import BOUND_SECONDS
+from support.other_users import as_stranger, python, stranger
+from support.scripted_daemon import BridgeProcess
 
 
 def mode_of(path: Path | str) -> int:

@@ -14,9 +14,9 @@ import pytest
 from hearth import registry, socket_trust
 from hearth.host import processes
 from hearth.paths import Places
-from process.other_users import FakeDaemon, as_stranger, fake_daemon, python, stranger
 from process.remote_bridge import bridge_to
-from process.scripted_daemon import BridgeProcess, Stage, stage
+from support.other_users import FakeDaemon, as_stranger, fake_daemon, python, stranger
+from support.scripted_daemon import BridgeProcess, Stage, stage
 
 pytestmark = pytest.mark.root
 

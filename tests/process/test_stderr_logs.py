@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hearth.host.line_files import FILE_BYTES
-from process.clients import LinesClient
-from process.daemon import Scratch, server
-from process.kernel import until
+from support.clients import LinesClient
+from support.daemon import Scratch, server
+from support.kernel import until
 
 
 def folder(scratch: Scratch) -> Path:

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from process.clients import text_of
-from process.daemon import Scratch, server
-from process.http_clients import ModernHttp
-from process.installation import Installation
-from process.kernel import BOUND_SECONDS, is_gone, until
-from process.stdio_server import SERVE, StdioServer, blocks
+from support.clients import text_of
+from support.daemon import Scratch, server
+from support.http.clients import ModernHttp
+from support.installation import Installation
+from support.kernel import BOUND_SECONDS, is_gone, until
+from support.stdio_server import SERVE, StdioServer, blocks
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 PONG = b'{"jsonrpc":"2.0","id":1,"result":{}}\n'

@@ -17,9 +17,9 @@ from hearth.upstreams.connection import Owner
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.stdio import StdioConnection
 from hearth.upstreams.supervision import READY, STOPPED
-from process.clients import text_of
-from process.daemon import UPSTREAMS, Scratch, pids_of, server
-from process.kernel import is_gone, until
+from support.clients import text_of
+from support.daemon import UPSTREAMS, Scratch, pids_of, server
+from support.kernel import is_gone, until
 from unit import conversations
 
 # Short enough for a test, and long enough that what is called in between keeps it alive.

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from process.chaos.client import Client
-from process.chaos.frames import restart, status
-from process.chaos.home import Home
-from process.chaos.installation import Installation, make_wheel
+from support.chaos.client import Client
+from support.chaos.frames import restart, status
+from support.chaos.home import Home
+from support.chaos.installation import Installation, make_wheel
 
 OLD, NEW = "1.0.0", "2.0.0"
 

@@ -5,10 +5,10 @@ from functools import cache
 
 import pytest
 
-from real.board import SERVERS, scenario
-from real.clients import PLAYERS, Player, play
-from real.home import RealHome
-from real.scenario.python_client import Document
+from support.real.board import SERVERS, scenario
+from support.real.clients import PLAYERS, Player, play
+from support.real.home import RealHome
+from support.real.scenario.python_client import Document
 
 
 @pytest.fixture(scope="module", params=PLAYERS, ids=lambda player: f"{player.package}-{player.mode}")

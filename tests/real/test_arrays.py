@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from real.clients import (
+from support.real.clients import (
     PYTHON_AUTO,
     PYTHON_LEGACY,
     TYPESCRIPT_V1,
@@ -15,10 +15,10 @@ from real.clients import (
     Player,
     play,
 )
-from real.home import RealHome
-from real.installation import SCENARIO
-from real.scenario.python_client import Document
-from real.servers import TOOLS, call, text
+from support.real.home import RealHome
+from support.real.installation import SCENARIO
+from support.real.scenario.python_client import Document
+from support.real.servers import TOOLS, call, text
 
 pytestmark = pytest.mark.real
 STEPS: dict[str, Any] = {

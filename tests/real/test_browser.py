@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from process.daemon import server
-from real.browser import Visit, bundle, visit
-from real.clients import Address
-from real.home import RealHome
-from real.sites import forwarded, site
+from support.daemon import server
+from support.real.browser import Visit, bundle, visit
+from support.real.clients import Address
+from support.real.home import RealHome
+from support.real.sites import forwarded, site
 
 pytestmark = pytest.mark.real
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from process.daemon import server
-from real.board import SERVERS, scenario
-from real.clients import PYTHON_LEGACY, TYPESCRIPT_V1, Address, Player, play
-from real.command_lines import claude, inspect, mcp_remote
-from real.comparison import assert_same
-from real.home import RealHome
-from real.scenario.python_client import Document
+from support.daemon import server
+from support.real.board import SERVERS, scenario
+from support.real.clients import PYTHON_LEGACY, TYPESCRIPT_V1, Address, Player, play
+from support.real.command_lines import claude, inspect, mcp_remote
+from support.real.comparison import assert_same
+from support.real.home import RealHome
+from support.real.scenario.python_client import Document
 
 pytestmark = pytest.mark.real
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from real.clients import PYTHON_AUTO, PYTHON_LEGACY, TYPESCRIPT_V1, TYPESCRIPT_V2_AUTO, Player, play
-from real.comparison import assert_same, comparable
-from real.home import RealHome
-from real.installation import node_server
-from real.scenario.python_client import Document
-from real.servers import PROMPTS, RESOURCES, TOOLS, call, names, text
+from support.real.clients import PYTHON_AUTO, PYTHON_LEGACY, TYPESCRIPT_V1, TYPESCRIPT_V2_AUTO, Player, play
+from support.real.comparison import assert_same, comparable
+from support.real.home import RealHome
+from support.real.installation import node_server
+from support.real.scenario.python_client import Document
+from support.real.servers import PROMPTS, RESOURCES, TOOLS, call, names, text
 
 pytestmark = pytest.mark.real
 PLAYERS = {

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from process.daemon import server
-from real.command_lines import run
-from real.home import RealHome
-from real.installation import BIN, node, packages
+from support.daemon import server
+from support.real.command_lines import run
+from support.real.home import RealHome
+from support.real.installation import BIN, node, packages
 
 pytestmark = pytest.mark.real
 

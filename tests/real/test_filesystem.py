@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from real.clients import PYTHON_AUTO, PYTHON_LEGACY, Player, play
-from real.home import RealHome
-from real.installation import node_server
-from real.scenario.python_client import Document
-from real.servers import call, text
+from support.real.clients import PYTHON_AUTO, PYTHON_LEGACY, Player, play
+from support.real.home import RealHome
+from support.real.installation import node_server
+from support.real.scenario.python_client import Document
+from support.real.servers import call, text
 
 pytestmark = pytest.mark.real
 PLAYERS = {"auto": PYTHON_AUTO, "legacy": PYTHON_LEGACY}

@@ -5,11 +5,11 @@ By the bridge here; over HTTP in the next file.
 
 import pytest
 
-from real.board import SERVERS, assert_same_among_others, prefixed, scenario
-from real.clients import PYTHON_AUTO, TYPESCRIPT_V1, Player, play
-from real.comparison import assert_same, comparable
-from real.home import RealHome
-from real.scenario.python_client import Document
+from support.real.board import SERVERS, assert_same_among_others, prefixed, scenario
+from support.real.clients import PYTHON_AUTO, TYPESCRIPT_V1, Player, play
+from support.real.comparison import assert_same, comparable
+from support.real.home import RealHome
+from support.real.scenario.python_client import Document
 
 pytestmark = pytest.mark.real
 

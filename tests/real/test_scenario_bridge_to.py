@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from process.scripted_daemon import SCRIPT
-from real.board import scenario
-from real.clients import Command, Player, play
-from real.comparison import assert_same
-from real.home import RealHome
-from real.scenario.python_client import Document
+from support.real.board import scenario
+from support.real.clients import Command, Player, play
+from support.real.comparison import assert_same
+from support.real.home import RealHome
+from support.real.scenario.python_client import Document
+from support.scripted_daemon import SCRIPT
 
 pytestmark = pytest.mark.real
 

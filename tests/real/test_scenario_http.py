@@ -2,11 +2,11 @@
 
 import pytest
 
-from real.board import SERVERS, assert_same_among_others, prefixed, scenario
-from real.clients import PYTHON_LEGACY, TYPESCRIPT_V1, TYPESCRIPT_V2_LEGACY, Player, play
-from real.comparison import assert_same
-from real.home import RealHome
-from real.scenario.python_client import Document
+from support.real.board import SERVERS, assert_same_among_others, prefixed, scenario
+from support.real.clients import PYTHON_LEGACY, TYPESCRIPT_V1, TYPESCRIPT_V2_LEGACY, Player, play
+from support.real.comparison import assert_same
+from support.real.home import RealHome
+from support.real.scenario.python_client import Document
 
 pytestmark = pytest.mark.real
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from real.clients import PYTHON_AUTO, PYTHON_LEGACY, Player, play
-from real.comparison import assert_same, comparable
-from real.home import RealHome
-from real.servers import SERVERS, Server, website
+from support.real.clients import PYTHON_AUTO, PYTHON_LEGACY, Player, play
+from support.real.comparison import assert_same, comparable
+from support.real.home import RealHome
+from support.real.servers import SERVERS, Server, website
 
 pytestmark = pytest.mark.real
 PLAYERS = {"auto": PYTHON_AUTO, "legacy": PYTHON_LEGACY}

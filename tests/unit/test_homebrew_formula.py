@@ -16,7 +16,7 @@ import pytest
 from hearth import paths
 from hearth.host.install import launchd
 from hearth.host.macos import agent
-from process.requirements import needs_program
+from support.requirements import needs_program
 
 HOMEBREW = Path(__file__).resolve().parents[2] / "packaging" / "homebrew"
 TEMPLATE = HOMEBREW / "mcp-hearth.rb.in"

@@ -17,7 +17,7 @@ from hearth.errors import StartError
 from hearth.host import processes
 from hearth.paths import Places
 from hearth.registry import RegistryEntry
-from process.requirements import needs_root
+from support.requirements import needs_root
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from hearth.paths import Places
 # A start of Python takes seconds here, more when the machine is busy.
 LIMIT_SECONDS = 60.0
 LOOK_SECONDS = 0.02
-UPSTREAMS = Path(__file__).parent.parent / "process" / "upstreams"
+UPSTREAMS = Path(__file__).parent.parent / "support" / "upstreams"
 DEMO = [sys.executable, "-I", "-m", "hearth.demo.server"]
 ECHO = [sys.executable, "-I", "-S", str(UPSTREAMS / "echo_server.py")]
 

@@ -13,7 +13,7 @@ from hearth.bridge.activation import Attempt
 from hearth.errors import StartError
 from hearth.host.macos import agent
 from hearth.paths import Places
-from process.launchd.launchctl import Launchd, calls, put_on_path
+from support.launchd.launchctl import Launchd, calls, put_on_path
 
 DOMAIN = f"gui/{os.getuid()}"
 Prepare = Callable[..., None]

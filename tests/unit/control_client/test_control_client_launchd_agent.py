@@ -2,7 +2,7 @@
 
 from hearth.control_client.launchd_agent import parse, start_hint
 from hearth.control_client.unit import Unit
-from process.launchd.launchctl import PRINTED
+from support.launchd.launchctl import PRINTED
 
 RUNNING = PRINTED % ("/Users/me/Library/LaunchAgents/mcp.hearth.plist", "running", "\tpid = 4711\n", "(never exited)")
 WAITING = PRINTED % ("/Users/me/Library/LaunchAgents/mcp.hearth.plist", "not running", "", "78: EX_CONFIG")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hearth.host.macos import launchd
-from process.launchd.library import stand_in
+from support.launchd.library import stand_in
 
 Script = Callable[..., list[str]]
 

@@ -9,8 +9,8 @@ import pytest
 
 from hearth.host.macos import processes
 from hearth.host.posix import peers
-from process.launchd.library import stand_in
-from process.requirements import needs_root
+from support.launchd.library import stand_in
+from support.requirements import needs_root
 
 
 @pytest.mark.parametrize("uid", [1, 2**31 - 1, 2**31, 2**32 - 2])
