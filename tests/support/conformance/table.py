@@ -13,7 +13,7 @@ HEADING = """\
 # Any client, any server: the matrix
 
 Written by the tests, which try every cell over both wires: frames through a real bridge, and raw lines on the socket.
-`tests/support/conformance/` has the clients, the servers and what each feature means; `make matrix` writes this page anew.
+`tests/support/conformance/` has clients, servers and what each feature means; `make matrix` writes this page.
 
 | sign | what is found |
 | --- | --- |
