@@ -7,6 +7,7 @@ server's stdout that are not MCP do not count as payload: they are logged, trunc
 import logging
 import os
 import sys
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hearth import control_chars
@@ -109,57 +110,69 @@ def _stderr() -> logging.Handler:
     return handler
 
 
-def _file(path: str, spare: logging.Handler | None = None) -> logging.Handler:
-    """Return a handler for the log file; records that cannot be written (full disk) go to `spare`, if there is one."""
-    from logging.handlers import RotatingFileHandler
+class _PrivateFile(logging.FileHandler):
+    """Rotating log file that only this user may read, whatever the umask. A deleted file is created again.
 
-    class PrivateFile(RotatingFileHandler):
-        """Rotating log file that only this user may read, whatever the umask. A deleted file is created again."""
+    Records that cannot be written go to `spare`, if there is one. The base class is not RotatingFileHandler, because
+    `logging.handlers` brings pickle and sockets along: 3 ms of every start.
+    """
 
-        def emit(self, record: logging.LogRecord) -> None:
+    def __init__(self, path: str, spare: logging.Handler | None) -> None:
+        self._spare = spare
+        super().__init__(path, encoding="utf-8", errors="backslashreplace")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            if not os.path.exists(self.baseFilename):
+                self._close_stream()
+                os.makedirs(os.path.dirname(self.baseFilename), mode=0o700, exist_ok=True)
+            elif os.path.getsize(self.baseFilename) >= ROTATE_BYTES:
+                self._rotate()
+            # Opens the file where there is no stream.
+            super().emit(record)
+        except OSError:
+            self.handleError(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the base class's name
+        if self._spare:
+            self._spare.handle(record)
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            if self._spare:
+                self._spare.close()
+
+    def _rotate(self) -> None:
+        self._close_stream()
+        names = [self.baseFilename, *(f"{self.baseFilename}.{number}" for number in range(1, ROTATE_COUNT + 1))]
+        for newer, older in reversed(list(pairwise(names))):
             try:
-                if not os.path.exists(self.baseFilename):
-                    self._begin_anew()
-                super().emit(record)
-            except OSError:
-                self.handleError(record)
-
-        def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the base class's name
-            if spare:
-                spare.handle(record)
-
-        def close(self) -> None:
-            try:
-                super().close()
-            finally:
-                if spare:
-                    spare.close()
-
-        def _begin_anew(self) -> None:
-            # The next record opens the file.
-            former, self.stream = self.stream, None
-            if former:
-                former.close()
-            os.makedirs(os.path.dirname(self.baseFilename), mode=0o700, exist_ok=True)
-
-        def rotate(self, source: str, dest: str) -> None:
-            try:
-                super().rotate(source, dest)
+                os.replace(newer, older)
+            except FileNotFoundError:
+                pass
             except PermissionError:
                 # On Windows another process may have the file open, so that it cannot be renamed: the file grows, and
                 # no record is lost.
                 pass
 
-        def _open(self) -> "TextIOWrapper":
-            file = super()._open()
-            os.chmod(self.baseFilename, 0o600)
-            return file
+    def _close_stream(self) -> None:
+        former, self.stream = self.stream, None
+        if former:
+            former.close()
 
+    def _open(self) -> "TextIOWrapper":
+        file = super()._open()
+        os.chmod(self.baseFilename, 0o600)
+        return file
+
+
+def _file(path: str, spare: logging.Handler | None = None) -> logging.Handler:
+    """Return a handler for the log file; records that cannot be written (full disk) go to `spare`, if there is one."""
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        handler: logging.Handler = PrivateFile(
-            path, maxBytes=ROTATE_BYTES, backupCount=ROTATE_COUNT, encoding="utf-8", errors="backslashreplace"
-        )
+        handler: logging.Handler = _PrivateFile(path, spare)
     except OSError:
         # The daemon serves even if the log cannot be written.
         return spare or logging.NullHandler()
@@ -171,24 +184,23 @@ def _unheeded() -> logging.Handler:
     """Return a handler for a stderr that the client may never read: a full pipe costs records, not the loop's time."""
     import queue
     import threading
-    from logging.handlers import QueueHandler
 
-    class Unheeded(QueueHandler):
+    class Unheeded(logging.Handler):
         """Queue whose records a thread writes; at the end, a thread that still waits for a reader is abandoned."""
 
         def __init__(self) -> None:
+            super().__init__()
             self.waiting: queue.Queue[str | None] = queue.Queue(UNHEEDED_RECORDS)
-            super().__init__(self.waiting)
             self._thread = threading.Thread(target=self._write_all, name="stderr", daemon=True)
 
-        def enqueue(self, record: object) -> None:
-            if self._thread.ident is None:
-                # Started with the first record: most of these handlers are spares that are never used.
-                self._thread.start()
-            self.waiting.put_nowait(str(record))
-
-        def prepare(self, record: logging.LogRecord) -> str:
-            return self.format(record) + "\n"
+        def emit(self, record: logging.LogRecord) -> None:
+            try:
+                if self._thread.ident is None:
+                    # Started with the first record: most of these handlers are spares that are never used.
+                    self._thread.start()
+                self.waiting.put_nowait(self.format(record) + "\n")
+            except Exception:
+                self.handleError(record)
 
         def _write_all(self) -> None:
             while (text := self.waiting.get()) is not None:

@@ -1,8 +1,9 @@
 """File locks between daemon and command line, for files that several processes change. The bridge uses none of them.
 
-The `filelock` package does the work. The import happens with the first lock that is taken; a daemon's start takes
-none. `locks` has a plain lock without any package, for bridge and daemon. Both are the same lock to the kernel: a
-holder of one kind keeps out the other.
+The `filelock` package does the work. The import happens with the first lock that is taken, because the package brings
+sqlite3 and more along, 3 MB in all: a daemon takes such a lock for logins and the vault only. `locks` has a plain lock
+without any package, for the bridge and for files that every daemon writes (pins, traits). Both are the same lock to the
+kernel: a holder of one kind keeps out the other.
 """
 
 import os

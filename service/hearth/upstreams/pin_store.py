@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hearth.errors import StartError
 from hearth.host import private_files
-from hearth.host.file_lock import FileLock
 from hearth.host.folders import make_private
+from hearth.host.locks import Lock
 from hearth.mcp import capabilities
 from hearth.mcp.catalog import ServerCatalog
 from hearth.mcp.pinning import Change, Pinned, definitions
@@ -53,7 +53,7 @@ class PinStore:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._lock = FileLock(os.path.join(folder, "lock"))
+        self._lock = Lock(os.path.join(folder, "lock"))
         self._pages: dict[str, PinPage] = {}
         self._vetted: dict[tuple[object, ...], frozenset[str]] = {}
         self._complained: set[str] = set()

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from hearth.config import ServerSpec
 from hearth.errors import StartError
 from hearth.host import private_files
-from hearth.host.file_lock import FileLock
 from hearth.host.folders import make_private
+from hearth.host.locks import Lock
 from hearth.mcp import isolation, versions
 from hearth.upstreams.fingerprints import Fingerprints
 
@@ -65,7 +65,7 @@ class TraitStore:
         self._known: dict[str, ServerTraits] = {}
         # Fingerprints of entries that are not in the file yet.
         self._unsaved: set[str] = set()
-        self._lock = FileLock(os.path.splitext(path)[0] + ".lock")
+        self._lock = Lock(os.path.splitext(path)[0] + ".lock")
         self._complained = False
 
     def get(self, spec: ServerSpec) -> ServerTraits:
