@@ -69,7 +69,7 @@ def check_message(message: json.Message) -> None:
     assert (again.id, again.method) == (message.id, message.method) and json.join(again.fields) == line
     assert b"\n" not in line and b"\r" not in line
     if message.id is not None:
-        hash(json.id_key(message.id))
+        hash(values.id_key(message.id))
     for raw in message.fields.values():
         values.text(raw)
         values.integer(raw)

@@ -153,7 +153,7 @@ class Router:
             self._services.client_requests.receive_answer(session, message)
             (batch or session.sink).finish(tag)
         else:
-            key = tag if session.stateless else json.id_key(id)
+            key = tag if session.stateless else values.id_key(id)
             if key in session.open or key in session.listens:
                 duplicate = MessageError("a request with this id is still in flight", versions.INVALID_REQUEST)
                 (batch or session.sink).answer(tag, messages.failure(id, duplicate))
@@ -237,7 +237,7 @@ class Router:
     def _cancelled(self, session: Session, params: json.Fields) -> str | None:
         if "requestId" not in params:
             return None
-        return self.withdraw(session, json.id_key(bytes(params["requestId"])), params.get("reason"))
+        return self.withdraw(session, values.id_key(bytes(params["requestId"])), params.get("reason"))
 
     def withdraw(self, session: Session, key: object, reason: RawBytes | None = None) -> str | None:
         """Cancel a request or a listen stream for its client; return the name of the line to drop, if any."""

@@ -85,7 +85,7 @@ class ServerMessages:
     def asked(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
         """Route a server's question. Every question is answered, by the client or with an error."""
         assert message.id is not None and message.method is not None
-        key = (connection, json.id_key(message.id))
+        key = (connection, values.id_key(message.id))
         if key in self._open:
             # An answer would be taken for the answer to the first one.
             connection.disregard(MessageError("a second question by the same id is not answered"))
@@ -232,7 +232,7 @@ class ServerMessages:
         except HearthError as problem:
             payload = messages.error(message.id, versions.INTERNAL_ERROR, str(problem))
         # Before the answer: a server that has its answer may use the same id again.
-        self._open.pop((connection, json.id_key(message.id)), None)
+        self._open.pop((connection, values.id_key(message.id)), None)
         connection.answer(payload, cause)
 
     def ended(self, connection: Connection) -> None:
@@ -283,7 +283,7 @@ class ServerMessages:
         if "requestId" not in params:
             return
         id = bytes(params["requestId"])
-        key = (connection, json.id_key(id))
+        key = (connection, values.id_key(id))
         held = self._open.get(key)
         if isinstance(held, asyncio.Task):
             # Removed first: an answer would match no open request of the server.

@@ -17,8 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from hearth.errors import MessageError
-from hearth.wire import scan, surrogates
-from hearth.wire.ids import id_key
+from hearth.wire import scan
 
 __all__ = [
     "Batch",
@@ -28,7 +27,7 @@ __all__ = [
     "Raw",
     "dumps",
     "elements_decoder",
-    "id_key",
+    "elements_slowly",
     "join",
     "loads",
     "one_line",
@@ -52,7 +51,7 @@ _decode_any = msgspec.json.Decoder().decode
 _decode_str = msgspec.json.Decoder(str).decode
 _encode = msgspec.json.Encoder().encode
 # Exceptions that msgspec raises for input it refuses; UnicodeDecodeError comes from keys.
-REFUSALS = _REFUSALS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+REFUSALS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _VERSION = Raw(b'"2.0"')
 _ID_STARTS = frozenset(b'"-0123456789')
 _LINE_FEED, _CARRIAGE_RETURN, _QUOTE = b'\n\r"'
@@ -120,7 +119,7 @@ def parse(line: bytes) -> Message:
     """
     try:
         fields = _decode_fields(line)
-    except _REFUSALS as exc:
+    except REFUSALS as exc:
         fields = _parse_slowly(line, exc)
     if not line.isascii():
         _check_utf8(line, fields)
@@ -138,7 +137,7 @@ def parse(line: bytes) -> Message:
         raise MessageError("the id of a request must be a string or a number")
     try:
         return Message(own_id, _decode_str(method), fields)
-    except _REFUSALS:
+    except REFUSALS:
         return Message(own_id, _decode_method(bytes(method), own_id), fields)
 
 
@@ -204,18 +203,23 @@ def _elements(line: bytes) -> list[Raw]:
     decode = elements_decoder()
     try:
         return decode(line)
-    except _REFUSALS as exc:
+    except REFUSALS as exc:
         _check_large(line, exc)
-    hidden = surrogates.hide(line)
-    if hidden is not None:
-        try:
-            return [Raw(surrogates.show(bytes(element))) for element in decode(hidden)]
-        except _REFUSALS:
-            pass
     try:
-        return [Raw(element) for element in scan.elements(line)]
+        return elements_slowly(line, decode)
     except scan.JsonError as exc:
         raise _unreadable(exc) from None
+
+
+def elements_slowly(data: bytes, decode: Callable[[bytes], list[Raw]]) -> list[Raw]:
+    """Return the elements of a valid array that msgspec refuses. Raises JsonError for the rest."""
+    hidden = scan.hide(data)
+    if hidden is not None:
+        try:
+            return [Raw(scan.show(bytes(element))) for element in decode(hidden)]
+        except REFUSALS:
+            pass
+    return [Raw(element) for element in scan.elements(data)]
 
 
 @cache
@@ -284,7 +288,7 @@ def split(raw: bytes | Raw) -> Fields:
     """Return one level of an object, its values raw. Raises MessageError (-32602) for anything else."""
     try:
         return _decode_fields(raw)
-    except _REFUSALS:
+    except REFUSALS:
         pass
     try:
         return _split_slowly(bytes(raw))
@@ -294,14 +298,14 @@ def split(raw: bytes | Raw) -> Fields:
 
 def _split_slowly(data: bytes) -> Fields:
     """Split valid JSON that msgspec refuses. Raises JsonError for the rest."""
-    hidden = surrogates.hide(data)
+    hidden = scan.hide(data)
     if hidden is not None:
         try:
             found = _decode_fields(hidden)
-        except _REFUSALS:
+        except REFUSALS:
             found = {}
-        if found and not any(map(surrogates.is_hidden, found)):
-            return {key: Raw(surrogates.show(bytes(value))) for key, value in found.items()}
+        if found and not any(map(scan.is_hidden, found)):
+            return {key: Raw(scan.show(bytes(value))) for key, value in found.items()}
     return {key: Raw(value) for key, value in scan.members(data).items()}
 
 
@@ -327,7 +331,7 @@ def loads(raw: bytes | Raw) -> Any:
     """Decode a small document; lone surrogates become U+FFFD. Raises MessageError (-32602)."""
     try:
         return _decode_any(raw)
-    except _REFUSALS:
+    except REFUSALS:
         pass
     try:
         return _readable(scan.loads(bytes(raw)))

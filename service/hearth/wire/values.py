@@ -1,8 +1,12 @@
 """Lenient readers of single raw values: a value that is absent or of another type is None or empty, not an error.
 
 For fields that Hearth reads but does not require; use `json` where a malformed value must be refused.
+
+Ids are carried as raw JSON. A peer may answer request `1` with id `1.0`, or request `"\\u0061"` with id `"a"`: tables
+are therefore keyed by `id_key`. It compares texts, never floats, which would treat different long numbers as equal.
 """
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 
@@ -10,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from hearth.errors import MessageError
-from hearth.wire import json, scan, surrogates
+from hearth.wire import json, scan
 
 RawBytes = bytes | Raw
 # An object under construction: received values unchanged, and values written here.
@@ -67,23 +71,12 @@ def elements(raw: RawBytes | None) -> list[Raw]:
     data = b"[]" if raw is None else raw
     try:
         return _decode_array(data)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except json.REFUSALS:
         pass
     try:
-        return _elements_slowly(bytes(data))
+        return json.elements_slowly(bytes(data), _decode_array)
     except scan.JsonError:
         raise MessageError("expected a JSON array", json.INVALID_PARAMS) from None
-
-
-def _elements_slowly(data: bytes) -> list[Raw]:
-    """Return the elements of valid JSON that msgspec refuses. Raises JsonError for the rest."""
-    hidden = surrogates.hide(data)
-    if hidden is not None:
-        try:
-            return [Raw(surrogates.show(bytes(item))) for item in _decode_array(hidden)]
-        except (msgspec.DecodeError, RecursionError):
-            pass
-    return [Raw(item) for item in scan.elements(data)]
 
 
 def element_slices(raw: RawBytes | None) -> Iterator[list[Raw]]:
@@ -121,14 +114,14 @@ def _space(data: bytes, position: int) -> int:
 
 def _slices_slowly(data: bytes) -> Iterator[list[Raw]]:
     """Yield slices of valid JSON that msgspec refuses."""
-    hidden = surrogates.hide(data)
+    hidden = scan.hide(data)
     if hidden is not None:
         for found in element_slices(hidden):
-            yield [Raw(surrogates.show(bytes(item))) for item in found]
+            yield [Raw(scan.show(bytes(item))) for item in found]
         return
-    elements = scan.each_element(data)
+    items = scan.elements(data)
     try:
-        while found := [Raw(item) for item in islice(elements, json.BATCH_LIMIT)]:
+        while found := [Raw(item) for item in islice(items, json.BATCH_LIMIT)]:
             yield found
     except scan.JsonError:
         raise MessageError("expected a JSON array", json.INVALID_PARAMS) from None
@@ -138,3 +131,33 @@ def error(message: json.Message) -> tuple[int, str]:
     """Return the code and message of an error response; zero and a placeholder where they are missing."""
     fields = members(message.error)
     return integer(fields.get("code")) or 0, text(fields.get("message")) or "an error without a message"
+
+
+_NUMBER = rb"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?"
+_QUOTE = b'"'[0]
+# Numbers of up to this length become ints, as nearly all ids do. Longer ones stay text: int() is quadratic and
+# refuses very long numbers.
+_INT_BYTES = 18
+
+
+def id_key(raw: bytes) -> object:
+    """Return a hashable that is equal for equal ids and differs for 1 and "1". `raw` is one JSON value."""
+    if len(raw) <= _INT_BYTES and raw.isdigit():
+        return int(raw)
+    if raw[0] == _QUOTE:
+        return scan.text(raw)
+    found = re.fullmatch(_NUMBER, raw)
+    return _number_key(*found.groups(b"")) if found else raw
+
+
+def _number_key(sign: bytes, whole: bytes, fraction: bytes, exponent: bytes) -> object:
+    digits = (whole + fraction).lstrip(b"0")
+    significant = digits.rstrip(b"0")
+    if not significant:
+        return 0
+    if len(exponent) > _INT_BYTES:
+        return sign, digits, exponent
+    power = int(exponent or b"0") - len(fraction) + len(digits) - len(significant)
+    if power >= 0 and len(significant) + power <= _INT_BYTES:
+        return int(sign + significant) * 10**power
+    return sign, significant, power

@@ -12,7 +12,7 @@ from hearth.upstreams.server import Server
 from hearth.upstreams.server_status import InstanceKey
 from hearth.upstreams.supervision import READY, State, Terms
 from hearth.upstreams.traits import TraitStore
-from hearth.wire import json
+from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 from unit.conversations import Audience, Recorded
 from unit.hub.outlets import Kept
@@ -117,7 +117,7 @@ def opened(
     """A request of that session's client that has arrived and was not sent yet."""
     era = era or member.era or versions.LEGACY
     fields, said = json.split(params), json.split(json.dumps(meta or {}))
-    request = ClientRequest(member, tag, id, json.id_key(id), method, era, fields, said, **more)
+    request = ClientRequest(member, tag, id, values.id_key(id), method, era, fields, said, **more)
     call = member.open[request.key] = Call(desk or Desk(), request)  # type: ignore[arg-type]
     return call
 

@@ -395,7 +395,7 @@ def test_anything_is_a_message_or_a_typed_error(data: bytes) -> None:
 
 @given(documents(st.lists(values, max_size=5)))
 def test_a_batch_is_taken_apart_at_its_own_commas(document: bytes) -> None:
-    elements = scan.elements(document)
+    elements = list(scan.elements(document))
     if elements:
         items = parse_batch(document).items
         assert len(items) == len(elements)
