@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import Raw
 
 from hearth.hub.sessions import AUTO, SEARCH, Session
-from hearth.mcp import catalog, downgrade, tool_names, uris, versions
+from hearth.mcp import catalog, downgrade, uris, versions
 from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
@@ -273,7 +273,7 @@ class Catalog:
             if offered:
                 tools = server.withheld(offered)
                 for tool in tools:
-                    name = tool if session.server else tool_names.exposed(server.name, tool)
+                    name = tool if session.server else catalog.prefixed_name(server.name, tool)
                     withheld[name] = WithheldTool(server.name, tool, tool in server.spec.blocked_tools)
                 offerings.append((server, offered.without_tools(tools)))
         complete = len(offerings) == len(servers)

@@ -362,12 +362,12 @@ class Hub:
 
     async def tools(self, query: str, server: str | None, limit: object) -> bytes:
         """Return the known tools, for `hearth tools`. Starts no server. Raises HearthError."""
-        from hearth.mcp.search import tool_listing
+        from hearth.mcp.search import tool_index
 
         latest = [(each, each.catalogs.any) for each in self.servers.values()]
         offerings = [(each.name, offered and offered.without_tools(each.withheld(offered))) for each, offered in latest]
         most = limit if isinstance(limit, int) and limit > 0 else 0
-        return await asyncio.to_thread(tool_listing.document, offerings, query, server, most)
+        return await asyncio.to_thread(tool_index.document, offerings, query, server, most)
 
     def metrics(self) -> dict[str, ServerMetrics]:
         """Return the metrics of each server."""

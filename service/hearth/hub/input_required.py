@@ -9,8 +9,8 @@ from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call
 from hearth.hub.client_requests import ClientRequests
 from hearth.hub.dispatcher import guarded
-from hearth.mcp import capabilities, client_requests, input_required, messages, versions
-from hearth.mcp.client_requests import Question
+from hearth.mcp import capabilities, messages, questions, versions
+from hearth.mcp.questions import Question
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
@@ -43,7 +43,7 @@ class InputRequiredLoop:
 
     async def _go_round(self, call: Call, result: RawBytes) -> None:
         try:
-            required = input_required.parse_required(json.split(result))
+            required = questions.parse_required(json.split(result))
             await self._pause(call, bool(required.questions))
             given = await self._ask_all(call, required.questions)
             await self._find_again(call)
@@ -95,19 +95,17 @@ class InputRequiredLoop:
 
     async def _ask(self, call: Call, question: Question) -> bytes:
         session = call.session
-        put = client_requests.legacy(
-            question, session.version or versions.NEWEST_LEGACY, f"hearth-{os.urandom(8).hex()}"
-        )
+        put = questions.legacy(question, session.version or versions.NEWEST_LEGACY, f"hearth-{os.urandom(8).hex()}")
         message = await self._asker.put(session, put.method, put.params, self._timeout(), call.tag)
         if message.result is None:
             raise ClientAnswerError(message.error or b"{}")
-        return client_requests.modern_result(question.method, message.result)
+        return questions.modern_result(question.method, message.result)
 
 
 def _retry(call: Call, given: Mapping[str, bytes], state: RawBytes | None) -> bytes:
     attempt = call.attempt
     assert attempt is not None
-    params = input_required.retry_params(json.split(attempt.params), given, state)
+    params = questions.retry_params(json.split(attempt.params), given, state)
     if "progressToken" in call.request.meta:
         meta: Members = {**values.members(params.get("_meta"))}
         meta["progressToken"] = b"%d" % attempt.connection.reserve()

@@ -9,9 +9,9 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hearth.errors import HearthError, LoginRequired
-from hearth.mcp import capabilities, input_required, messages, versions
+from hearth.mcp import capabilities, messages, questions, versions
 from hearth.mcp.capabilities import ELICITATION
-from hearth.mcp.client_requests import Question
+from hearth.mcp.questions import Question
 from hearth.wire import json, values
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Logins:
     def offer(self, call: "Call", problem: LoginRequired, method: str, again: Callable[[], None]) -> bool:
         """Ask the client to show a login; return whether it is, or has been, asked. `again` makes the call after it."""
         known = call.session.capabilities if call.era == versions.LEGACY else values.members(call.declared)
-        if method not in input_required.MAY_REQUIRE or capabilities.problem(ELICITATION, _BY_URL, known, call.version):
+        if method not in questions.MAY_REQUIRE or capabilities.problem(ELICITATION, _BY_URL, known, call.version):
             return False
         server = self._find(problem.server)
         if server is None or call.login not in (None, "accept"):
@@ -97,9 +97,7 @@ class Logins:
         if call.era == versions.MODERN:
             question = Question(ELICITATION, json.dumps(page))
             call.close(
-                messages.result(
-                    call.id, input_required.required_result({ANSWER_KEY: question}, None, self._server_info)
-                )
+                messages.result(call.id, questions.required_result({ANSWER_KEY: question}, None, self._server_info))
             )
         else:
             if session.id not in told:

@@ -25,11 +25,11 @@ from hearth.hub.large_results import ResultLimit
 from hearth.hub.server_messages import UrlVisits
 from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.hub.target_lookup import TargetLookup, any_server
-from hearth.mcp import input_required, versions
+from hearth.mcp import questions, versions
 from hearth.mcp.capabilities import NEWER_QUESTIONS_SINCE
 from hearth.mcp.catalog import TOOLS
-from hearth.mcp.client_requests import Question
 from hearth.mcp.pinning import Withheld
+from hearth.mcp.questions import Question
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
@@ -229,14 +229,14 @@ class Pipeline:
 
     def urls_demanded(self, call: Call, message: json.Message) -> bool:
         """Handle a legacy server's demand that its client visits URLs first; return True if the demand is handled."""
-        urls = input_required.url_elicitations(values.members(message.fields.get("error")))
+        urls = questions.url_elicitations(values.members(message.fields.get("error")))
         if not urls:
             return False
         if call.era == versions.LEGACY:
             # A legacy client handles the error itself, and is notified when the server is satisfied.
             self._note_visits(call, urls)
             return False
-        if call.method not in input_required.MAY_REQUIRE:
+        if call.method not in questions.MAY_REQUIRE:
             return False
         try:
             self._suspended_calls.take(call).demanded(urls)
@@ -246,7 +246,7 @@ class Pipeline:
 
     def _note_visits(self, call: Call, urls: list[Question]) -> None:
         for url in urls:
-            elicitation = input_required.elicitation_id(json.split(url.params))
+            elicitation = questions.elicitation_id(json.split(url.params))
             if elicitation is not None and call.attempt is not None and call.version >= NEWER_QUESTIONS_SINCE:
                 self._visits.begun(call.attempt.connection, elicitation, call.session)
 
@@ -254,7 +254,7 @@ class Pipeline:
         """Make a call again whose legacy server has got what it demanded: the retry is an ordinary call now."""
         attempt = call.attempt
         assert attempt is not None
-        call.replace_params(input_required.without_retry(call.request.params))
+        call.replace_params(questions.without_retry(call.request.params))
         call.detach()
         try:
             if attempt.connection is attempt.instance.connection:

@@ -15,9 +15,8 @@ from hearth.hub.listing import Listing
 from hearth.hub.sessions import AUTO, SEARCH, Session
 from hearth.mcp import messages
 from hearth.mcp.catalog import TOOLS, Item
-from hearth.mcp.search import replies, search_tools
-from hearth.mcp.search.replies import ToolEntry
-from hearth.mcp.search.search_tools import CALLERS, DESCRIBE, FIND, ToolFailure
+from hearth.mcp.search import search_tools
+from hearth.mcp.search.search_tools import CALLERS, DESCRIBE, FIND, ToolEntry, ToolFailure
 from hearth.mcp.search.tool_index import Tool, ToolIndex
 from hearth.wire import json
 from hearth.wire.values import Members
@@ -124,10 +123,10 @@ class ToolSearch:
         if query.strip():
             names, fitting = index.find(query, limit)
             found = [ToolEntry(name, view.tools[name].item.definition) for name in names]
-            text = replies.found_text(query, found, fitting, silent)
+            text = search_tools.found_text(query, found, fitting, silent)
         else:
             counts = {server.name: len(offered.lists[TOOLS]) for server, offered in view.offerings}
-            text = replies.servers_text(counts, silent)
+            text = search_tools.servers_text(counts, silent)
         _say(call, [text])
 
     def _describe(self, call: Call, arguments: json.Fields) -> None:
@@ -140,7 +139,7 @@ class ToolSearch:
         unknown = [name for name, offer in offers if offer is None]
         nearest = {name: nearest_in(view, name) for name in unknown[:NEAREST_ASKED]}
         entries = ((name, _described(view, offer, call) if offer else None) for name, offer in offers)
-        _say(call, replies.described_texts(entries, nearest), is_error=len(unknown) == len(names))
+        _say(call, search_tools.described_texts(entries, nearest), is_error=len(unknown) == len(names))
 
 
 class NoSuchTool(ToolFailure):
@@ -152,12 +151,12 @@ class NoSuchTool(ToolFailure):
         self._view = view
 
     def __str__(self) -> str:
-        return replies.unknown_text(self._name, nearest_in(self._view(), self._name))
+        return search_tools.unknown_text(self._name, nearest_in(self._view(), self._name))
 
 
 def nearest_in(view: View, name: str) -> list[str]:
     """Return the names of tools in a view that are similar to an unknown name."""
-    return replies.nearest_names(name, {exposed: offer.item.name for exposed, offer in view.tools.items()})
+    return search_tools.nearest_names(name, {exposed: offer.item.name for exposed, offer in view.tools.items()})
 
 
 def searched(view: View) -> list[Tool]:
@@ -167,7 +166,7 @@ def searched(view: View) -> list[Tool]:
 
 def _described(view: View, offer: Offer, call: Call) -> Members:
     caller = json.dumps(search_tools.caller_of(offer.item.definition))
-    return {**view.definition(offer, call.era, call.version), replies.CALL_WITH: caller}
+    return {**view.definition(offer, call.era, call.version), search_tools.CALL_WITH: caller}
 
 
 def _say(call: Call, texts: list[str], is_error: bool = False) -> None:

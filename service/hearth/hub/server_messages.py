@@ -20,8 +20,8 @@ from hearth.hub.calls import Call
 from hearth.hub.client_requests import ClientRequests
 from hearth.hub.sessions import Session
 from hearth.hub.suspended_calls import SuspendedCalls
-from hearth.mcp import capabilities, client_requests, input_required, isolation, messages, translate, versions
-from hearth.mcp.client_requests import Question
+from hearth.mcp import capabilities, isolation, messages, questions, translate, versions
+from hearth.mcp.questions import Question
 from hearth.upstreams.connection import Connection, refusal
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
@@ -90,7 +90,7 @@ class ServerMessages:
             # An answer would be taken for the answer to the first one.
             connection.disregard(MessageError("a second question by the same id is not answered"))
             return
-        if message.method not in client_requests.METHODS:
+        if message.method not in questions.METHODS:
             connection.answer(refusal(message, f"no client can be asked for {message.method}"), cause)
             return
         self._learn(instance, message.method, cause)
@@ -216,8 +216,8 @@ class ServerMessages:
         assert message.id is not None and message.method is not None
         try:
             params = values.members(message.fields.get("params"))
-            visit = input_required.elicitation_id(params)
-            asked = client_requests.legacy(
+            visit = questions.elicitation_id(params)
+            asked = questions.legacy(
                 Question(message.method, message.params or b"{}"), session.version or versions.NEWEST_LEGACY, visit
             )
             if visit:
@@ -227,7 +227,7 @@ class ServerMessages:
                 payload = messages.raw_error(message.id, answer.error or b"{}")
             else:
                 version = instance.catalog.version if instance.catalog else versions.NEWEST_LEGACY
-                result = client_requests.legacy_result(message.method, answer.result, version)
+                result = questions.legacy_result(message.method, answer.result, version)
                 payload = messages.result(message.id, result)
         except HearthError as problem:
             payload = messages.error(message.id, versions.INTERNAL_ERROR, str(problem))
@@ -293,7 +293,7 @@ class ServerMessages:
             held.withdrawn(id)
 
     def _visited(self, connection: Connection, params: json.Fields) -> None:
-        elicitation = input_required.elicitation_id(params)
+        elicitation = questions.elicitation_id(params)
         if elicitation is None:
             return
         self._suspended_calls.completed(connection, elicitation)
@@ -357,7 +357,7 @@ def calls_of(session: Session, connection: Connection) -> "Iterator[Call | Suspe
 
 def may_be_asked(call: "Call | SuspendedCall") -> bool:
     """Tell whether a client can be asked something during that call."""
-    return not isinstance(call, Call) or call.era == versions.LEGACY or call.method in input_required.MAY_REQUIRE
+    return not isinstance(call, Call) or call.era == versions.LEGACY or call.method in questions.MAY_REQUIRE
 
 
 def _call(waiter: object) -> "Call | SuspendedCall | None":

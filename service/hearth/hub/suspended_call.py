@@ -9,17 +9,8 @@ from hearth.errors import HearthError, MessageError, Refused
 from hearth.hub.calls import Call
 from hearth.hub.server_messages import calls_of
 from hearth.hub.suspended_calls import SuspendedCalls
-from hearth.mcp import (
-    capabilities,
-    client_requests,
-    input_required,
-    messages,
-    request_state,
-    suspended,
-    translate,
-    versions,
-)
-from hearth.mcp.client_requests import Question
+from hearth.mcp import capabilities, messages, questions, request_state, suspended, translate, versions
+from hearth.mcp.questions import Question
 from hearth.mcp.suspended import Suspended
 from hearth.upstreams.connection import Connection
 from hearth.wire import json, values
@@ -71,7 +62,7 @@ class SuspendedCall:
 
     def answered(self, message: json.Message) -> None:
         """Take the end of the server's call."""
-        urls = input_required.url_elicitations(values.members(message.fields.get("error")))
+        urls = questions.url_elicitations(values.members(message.fields.get("error")))
         asked = self._machine.asked()
         if urls:
             self._perform(self._machine.demanded(urls, _now()))
@@ -138,13 +129,13 @@ class SuspendedCall:
 
     def retry(self, call: Call, round: int, params: json.Fields) -> None:
         """Attach a retry of the client. Raises StateRefused or MessageError, in which case the call is not attached."""
-        instructions = self._machine.retry(round, input_required.responses(params), _now(), _problem_for(call))
+        instructions = self._machine.retry(round, questions.responses(params), _now(), _problem_for(call))
         # Time spent suspended does not count.
         self._attempt = self._attempt._replace(started=self._attempt.started + _now() - self._suspended_at)
         call.resume(self, self._attempt)
         self.call = call
         self._suspended_calls.attached(call)
-        self._answer_left(input_required.responses(params))
+        self._answer_left(questions.responses(params))
         if self._machine.state is suspended.SuspendedState.WAITING:
             # Once: further elicitations that are completed in the meantime give it no more time.
             self._set_timer(VISIT_SECONDS, self._waited_long)
@@ -188,13 +179,13 @@ class SuspendedCall:
         )
         self._set_timer(instruction.expires - _now(), self._expire)
         if call:
-            result = input_required.required_result(instruction.questions, seal, translate.SERVER_INFO)
+            result = questions.required_result(instruction.questions, seal, translate.SERVER_INFO)
             call.close(messages.result(call.id, result))
 
     def _deliver(self, instruction: suspended.Deliver) -> None:
         version = self._attempt.instance.catalog.version if self._attempt.instance.catalog else versions.NEWEST_LEGACY
         try:
-            result = client_requests.legacy_result(instruction.method, instruction.result, version)
+            result = questions.legacy_result(instruction.method, instruction.result, version)
         except HearthError as problem:
             payload = messages.failure(instruction.id, problem)
         else:
@@ -222,7 +213,7 @@ class SuspendedCall:
             if id not in self._settled:
                 continue
             try:
-                client_requests.check_result(method, responses[key])
+                questions.check_result(method, responses[key])
             except (KeyError, MessageError):
                 self._ask_elsewhere(id)
             else:

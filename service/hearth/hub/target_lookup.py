@@ -9,7 +9,7 @@ from hearth.errors import HearthError, MessageError
 from hearth.hub.calls import ClientRequest
 from hearth.hub.catalog import Target, View
 from hearth.hub.sessions import Session
-from hearth.mcp import tool_names, versions
+from hearth.mcp import catalog, versions
 from hearth.mcp.catalog import PROMPTS, TOOLS, Item, ListKind
 from hearth.mcp.uris import NoSuchResource
 from hearth.upstreams.server import Server
@@ -97,4 +97,4 @@ def any_server(server: Server) -> bool:
 
 
 def _may_have(session: Session, name: str) -> MayHave:
-    return lambda server: session.server is not None or tool_names.may_have(server.name, name)
+    return lambda server: session.server is not None or catalog.may_have_name(server.name, name)

@@ -1,13 +1,13 @@
-"""Catalog of a server: its tools, prompts, resources and templates.
+"""Catalog of a server: its tools, prompts, resources and templates, and their names for clients.
 
 Entries are kept as raw bytes and parsed only as far as Hearth bases decisions on them.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Set
 from typing import NamedTuple
 
 from hearth.errors import MessageError
-from hearth.mcp import tool_names
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
@@ -191,13 +191,6 @@ class ListReader:
                 self.items.append(Item(self._kind, self._server, definition))
 
 
-def exposed_name(item: Item, taken: Iterable[str]) -> str:
-    """Return the name of a tool or prompt for clients that see several servers; names in `taken` are in use."""
-    # `a` with `b__c` and `a__b` with `c` get the same name; the first in the config keeps it.
-    name = tool_names.exposed(item.server, item.name)
-    return tool_names.hashed(item.server, item.name) if name in taken else name
-
-
 def write_catalog(catalog: ServerCatalog) -> bytes:
     """Return a catalog as one JSON object, with definitions as their server wrote them."""
     fields: Members = {
@@ -232,3 +225,53 @@ def _read_item(kind: ListKind, server: str, raw: RawBytes) -> Item:
         return Item(kind, server, json.split(raw))
     except ValueError as exc:
         raise MessageError(str(exc)) from exc
+
+
+# --- names
+#
+# Clients see tools and prompts as `server__tool`, in at most 64 characters of `[A-Za-z0-9_-]`: clients and model
+# providers refuse longer names and other characters. A name that has to be changed gets a hash of the original, so that
+# two different tools never share a name and the same tool always has the same.
+
+NAME_LIMIT = 64
+SEPARATOR = "__"
+_HASH_CHARACTERS = 8
+_CUT = NAME_LIMIT - _HASH_CHARACTERS - 1
+_ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+
+
+def _clean(name: str) -> str:
+    return "".join(character if character in _ALLOWED else "_" for character in name)
+
+
+def name_prefix(server: str) -> str:
+    """Return the prefix of the names of a server's tools; shortened names may have only a part of it."""
+    return _clean(server) + SEPARATOR
+
+
+def may_have_name(server: str, name: str) -> bool:
+    """Tell whether a tool of that server could have that name: shortening leaves at least this much of the prefix."""
+    return name.startswith(name_prefix(server)[:_CUT])
+
+
+def prefixed_name(server: str, tool: str) -> str:
+    """Return the name under which clients see a tool of a server."""
+    original = f"{server}{SEPARATOR}{tool}"
+    if len(original) <= NAME_LIMIT and _ALLOWED.issuperset(original):
+        return original
+    return hashed_name(server, tool)
+
+
+def hashed_name(server: str, tool: str) -> str:
+    """Return the name with a hash of the original at its end."""
+    original = f"{server}{SEPARATOR}{tool}"
+    # surrogatepass: a tool's name may be a lone surrogate, and still needs an exposed name.
+    digest = hashlib.blake2s(original.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return f"{_clean(original)[:_CUT]}_{digest[:_HASH_CHARACTERS]}"
+
+
+def exposed_name(item: Item, taken: Iterable[str]) -> str:
+    """Return the name of a tool or prompt for clients that see several servers; names in `taken` are in use."""
+    # `a` with `b__c` and `a__b` with `c` get the same name; the first in the config keeps it.
+    name = prefixed_name(item.server, item.name)
+    return hashed_name(item.server, item.name) if name in taken else name

@@ -42,9 +42,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from hearth.errors import HearthError, MessageError
-from hearth.mcp import client_requests, input_required, request_state
+from hearth.mcp import questions, request_state
 from hearth.mcp.capabilities import ELICITATION
-from hearth.mcp.client_requests import Question
+from hearth.mcp.questions import Question
 from hearth.mcp.request_state import StateRefused
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
@@ -170,7 +170,7 @@ class Suspended(Generic[Payload]):
         if self.state not in (SuspendedState.RUNNING, SuspendedState.ASKING):
             return [Refuse(id, _OVER)]
         try:
-            asked = client_requests.modern(question)
+            asked = questions.modern(question)
         except HearthError as exc:
             return [Refuse(id, str(exc))]
         self._gathered[self._key()] = _Open(id, None, asked)
@@ -265,7 +265,7 @@ class Suspended(Generic[Payload]):
         for key, each in self._asked.items():
             if key in responses:
                 try:
-                    client_requests.check_result(each.question.method, responses[key])
+                    questions.check_result(each.question.method, responses[key])
                 except MessageError as exc:
                     raise MessageError(f"inputResponses[{key!r}]: {exc}", exc.rpc_code) from None
                 given[key] = bytes(responses[key])
@@ -339,11 +339,11 @@ class Suspended(Generic[Payload]):
 
 
 def _demanded(url: Question) -> _Open:
-    return _Open(None, input_required.elicitation_id(json.split(url.params)), client_requests.modern(url))
+    return _Open(None, questions.elicitation_id(json.split(url.params)), questions.modern(url))
 
 
 def _given_up(each: _Open) -> Deliver | Refuse:
     assert each.id is not None
     if each.question.method == ELICITATION:
-        return Deliver(each.id, ELICITATION, client_requests.CANCELLED_ELICITATION)
+        return Deliver(each.id, ELICITATION, questions.CANCELLED_ELICITATION)
     return Refuse(each.id, _UNANSWERED)

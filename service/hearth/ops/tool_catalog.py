@@ -11,7 +11,7 @@ from hearth.config import ServerSpec
 from hearth.control_client import running_daemon
 from hearth.errors import ConfigError
 from hearth.mcp.catalog import TOOLS, ServerCatalog
-from hearth.mcp.search import tool_listing
+from hearth.mcp.search import tool_index
 from hearth.paths import Places
 from hearth.upstreams.catalog_cache import NOTHING, CachedCatalog, CatalogCache
 from hearth.upstreams.pin_store import PinStore
@@ -39,7 +39,7 @@ def current(places: Places, query: str, server: str | None, limit: int) -> dict[
 def document(places: Places, query: str, server: str | None, limit: int) -> dict[str, Any]:
     """Return the answer that a newly started daemon would give. Raises ConfigError and SearchUnavailable."""
     specs = [spec for spec in config.load(places).servers.values() if not spec.disabled]
-    found: dict[str, Any] = json.loads(tool_listing.document(offerings(places, specs), query, server, limit))
+    found: dict[str, Any] = json.loads(tool_index.document(offerings(places, specs), query, server, limit))
     return found
 
 

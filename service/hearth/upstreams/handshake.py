@@ -1,4 +1,20 @@
-"""Handshake with an MCP server, and reading of its lists. Coroutines over a `Connection`."""
+"""Handshake with an MCP server, which detects its era, and reading of its lists. Coroutines over a `Connection`.
+
+`server/discover` and `initialize` are written back to back:
+
+| answer                                          | means                                     |
+| ----------------------------------------------- | ----------------------------------------- |
+| discover: a result, -32020, -32021 or -32022    | modern                                    |
+| initialize: -32022                              | modern: discover tells the rest           |
+| initialize: a result                            | legacy                                    |
+| discover: any other error                       | not modern: initialize decides            |
+| initialize: any other error                     | not legacy: discover decides              |
+| both refused                                    | no MCP server                             |
+
+The first success decides; no timeout is needed to tell silence from an answer. Of a server that speaks both eras, the
+opening that is written first decides; some lock the process to the era of their first request. A server that exits when
+it is asked for something unknown is started again and only initialized.
+"""
 
 import asyncio
 import logging
@@ -7,7 +23,7 @@ from typing import NamedTuple
 
 from hearth import __version__
 from hearth.errors import HearthError, MessageError, UpstreamError
-from hearth.mcp import handshake, pinning, versions
+from hearth.mcp import pinning, versions
 from hearth.mcp.catalog import KINDS, SLICE_ENTRIES, TOOLS, Item, ListKind, ListReader, ServerCatalog
 from hearth.upstreams.connection import Connection
 from hearth.wire import json, values
@@ -15,10 +31,66 @@ from hearth.wire.values import RawBytes
 
 log = logging.getLogger(__name__)
 
+DISCOVER = "server/discover"
+INITIALIZE = "initialize"
 # A server with endless pages is cut off here; 100 pages of 50 tools are more than any client takes.
 PAGES_LIMIT = 100
 # Seconds for a server that has refused `initialize` as a modern server does to answer the other opening.
 DISCOVER_SECONDS = 5.0
+
+_CLIENT_INFO = {"name": "hearth", "version": __version__}
+# `_meta` of Hearth's own requests to a modern server.
+_ENVELOPE = json.dumps(
+    {
+        versions.PROTOCOL_VERSION_KEY: versions.NEWEST_MODERN,
+        versions.CLIENT_CAPABILITIES_KEY: {},
+        versions.CLIENT_INFO_KEY: _CLIENT_INFO,
+    }
+)
+
+
+class Probe:
+    """Probe that collects the answers to the two openings until the era is known."""
+
+    def __init__(self, wanted: str = versions.MODERN, only: bool = False) -> None:
+        first, second = (DISCOVER, INITIALIZE) if wanted == versions.MODERN else (INITIALIZE, DISCOVER)
+        self.openings = (first,) if only else (first, second)
+        self.era: str | None = None
+        # Result that decided: of discover or of initialize. Empty if a modern error decided.
+        self.result: json.Fields = {}
+        self._refusals: dict[str, str] = {}
+
+    def receive_answer(self, opening: str, message: json.Message) -> None:
+        """Take one answer. Raises UpstreamError if no opening is left that could succeed."""
+        if self.era:
+            if opening == DISCOVER and self.era == versions.MODERN and message.result is not None:
+                self.result = json.split(message.result)
+            return
+        if message.result is not None:
+            self.era = versions.MODERN if opening == DISCOVER else versions.LEGACY
+            self.result = json.split(message.result)
+            return
+        code, text = values.error(message)
+        if code == versions.UNSUPPORTED_VERSION or (opening == DISCOVER and code in versions.MODERN_ONLY_ERRORS):
+            self.era = versions.MODERN
+            return
+        self._refusals[opening] = text
+        if len(self._refusals) == len(self.openings):
+            said = "; ".join(f"{name}: {text}" for name, text in self._refusals.items())
+            raise UpstreamError(f"it refused every way to open a conversation ({said})")
+
+
+def opening_params(opening: str, capabilities: bytes) -> bytes:
+    """Return the params of one of the two openings. `capabilities` are those of a legacy server's clients."""
+    if opening == DISCOVER:
+        return own_params(versions.MODERN)
+    return json.join(
+        {
+            "protocolVersion": json.dumps(versions.NEWEST_LEGACY),
+            "capabilities": capabilities,
+            "clientInfo": json.dumps(_CLIENT_INFO),
+        }
+    )
 
 
 class Opening(NamedTuple):
@@ -58,7 +130,7 @@ class Reply:
 
 async def greet(connection: Connection, opening: Opening, capabilities: bytes) -> ServerCatalog:
     """Detect the era and complete the handshake. Raises UpstreamError; unbounded."""
-    attempt = handshake.Probe(opening.era, opening.only)
+    attempt = Probe(opening.era, opening.only)
     waiting: dict[asyncio.Future[json.Message], tuple[str, int]] = {}
     left = list(attempt.openings)
     try:
@@ -71,8 +143,8 @@ async def greet(connection: Connection, opening: Opening, capabilities: bytes) -
                 attempt.receive_answer(waiting.pop(future)[0], future.result())
         if attempt.era == versions.MODERN and not attempt.result:
             # The server refused `initialize` first, and has not described its capabilities yet.
-            if handshake.DISCOVER in left:
-                await _send_opening(connection, handshake.DISCOVER, capabilities, waiting)
+            if DISCOVER in left:
+                await _send_opening(connection, DISCOVER, capabilities, waiting)
             if waiting:
                 (late,) = waiting
                 if (await asyncio.wait([late], timeout=DISCOVER_SECONDS))[0]:
@@ -96,15 +168,14 @@ async def _send_opening(
     waiting: dict[asyncio.Future[json.Message], tuple[str, int]],
 ) -> None:
     reply = Reply()
-    params = handshake.opening_params(name, __version__, capabilities)
     try:
-        number = connection.request(json.dumps(name), params, reply)
+        number = connection.request(json.dumps(name), opening_params(name, capabilities), reply)
     except UpstreamError as exc:
         raise await connection.why_lost() from exc
     waiting[reply.future] = (name, number)
 
 
-def _greeting(attempt: handshake.Probe) -> ServerCatalog:
+def _greeting(attempt: Probe) -> ServerCatalog:
     assert attempt.era is not None
     result = attempt.result
     version = values.text(result.get("protocolVersion")) if attempt.era == versions.LEGACY else versions.NEWEST_MODERN
@@ -118,7 +189,7 @@ def own_params(era: str, **members: RawBytes | None) -> bytes:
     """Return the params of a request of Hearth's own."""
     params = {key: value for key, value in members.items() if value is not None}
     if era == versions.MODERN:
-        params["_meta"] = json.dumps(handshake.envelope({"name": "hearth", "version": __version__}))
+        params["_meta"] = _ENVELOPE
     return json.join(params)
 
 

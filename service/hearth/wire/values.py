@@ -3,7 +3,7 @@
 For fields that Hearth reads but does not require; use `json` where a malformed value must be refused.
 
 Ids are carried as raw JSON. A peer may answer request `1` with id `1.0`, or request `"\\u0061"` with id `"a"`: tables
-are therefore keyed by `id_key`. It compares texts, never floats, which would treat different long numbers as equal.
+are therefore keyed by `id_key`, which compares texts: floats would treat different long numbers as equal.
 """
 
 import re

@@ -5,7 +5,7 @@ import pytest
 from hearth.errors import UpstreamError
 from hearth.hub import suspended_call
 from hearth.mcp import versions
-from hearth.mcp.client_requests import Question
+from hearth.mcp.questions import Question
 from hearth.wire import json
 from unit.conversations import Recorded, until
 from unit.hub.suspended_stage import Stage, keys

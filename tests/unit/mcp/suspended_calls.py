@@ -1,7 +1,7 @@
 """Parked calls in each of their states."""
 
 from hearth.mcp.capabilities import ELICITATION, ROOTS, SAMPLING
-from hearth.mcp.client_requests import Question
+from hearth.mcp.questions import Question
 from hearth.mcp.suspended import Instruction, Suspended, SuspendedState
 from hearth.wire import json
 

@@ -1,11 +1,17 @@
-"""Definitions on servers' lists: kept as they came, understood only where Hearth decides by them."""
+"""Definitions on servers' lists: kept as they came, understood only where Hearth decides by them.
 
+Names of tools as clients see them: short, plain, stable, and never two under one.
+"""
+
+import re
 import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hearth.errors import MessageError
-from hearth.mcp import versions
+from hearth.mcp import catalog, versions
 from hearth.mcp.catalog import (
     CHANGES,
     KINDS,
@@ -229,3 +235,53 @@ def test_an_exposed_name_that_is_taken_gets_a_hash() -> None:
     other = exposed_name(tool(b'{"name":"c"}', "a__b"), {"a__b__c"})
     assert other.startswith("a__b__c_")
     assert other == exposed_name(tool(b'{"name":"c"}', "a__b"), {"a__b__c", "x"})
+
+
+PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def test_a_plain_name_is_joined_and_left_alone() -> None:
+    assert catalog.prefixed_name("git", "git_log") == "git__git_log"
+
+
+@pytest.mark.parametrize("tool", ["a.b", "a b", "a/b", "é", "", "\ud800"])
+def test_what_clients_refuse_is_replaced_and_gets_a_hash_of_the_original(tool: str) -> None:
+    name = catalog.prefixed_name("server!", tool)
+    assert PLAIN.fullmatch(name)
+    assert name.startswith("server___")
+    assert name == catalog.prefixed_name("server!", tool)
+
+
+def test_a_name_of_exactly_the_limit_is_left_alone_and_one_more_is_cut() -> None:
+    fits = "t" * (catalog.NAME_LIMIT - len("s__"))
+    assert catalog.prefixed_name("s", fits) == f"s__{fits}"
+    longer = catalog.prefixed_name("s", fits + "t")
+    assert len(longer) == catalog.NAME_LIMIT
+    assert longer != catalog.prefixed_name("s", fits + "u")
+
+
+def test_names_that_differ_only_in_what_is_replaced_stay_apart() -> None:
+    assert len({catalog.prefixed_name("s", tool) for tool in ("a.b", "a b", "a_b", "a/b")}) == 4
+
+
+def test_a_server_s_prefix_is_what_its_unchanged_names_begin_with() -> None:
+    assert catalog.prefixed_name("my-server", "x").startswith(catalog.name_prefix("my-server"))
+
+
+@given(st.text(min_size=1), st.text())
+def test_a_server_may_have_every_name_that_its_tools_are_given(server: str, tool: str) -> None:
+    assert catalog.may_have_name(server, catalog.prefixed_name(server, tool))
+    assert catalog.may_have_name(server, catalog.hashed_name(server, tool))
+
+
+@pytest.mark.parametrize("length", [1, 53, 54, 55, 56, 62, 63, 64, 65, 200])
+def test_a_server_with_a_name_of_any_length_may_have_its_own_tools_and_no_other_server_s(length: int) -> None:
+    server = "a" * length
+    assert catalog.may_have_name(server, catalog.prefixed_name(server, "echo-with-a-long-name"))
+    assert not catalog.may_have_name(server, catalog.prefixed_name("b", "echo"))
+
+
+@given(st.text(min_size=1), st.text())
+def test_every_name_is_one_that_clients_take(server: str, tool: str) -> None:
+    assert PLAIN.fullmatch(catalog.prefixed_name(server, tool))
+    assert PLAIN.fullmatch(catalog.hashed_name(server, tool))

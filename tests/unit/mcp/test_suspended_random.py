@@ -5,7 +5,7 @@ import random
 import pytest
 
 from hearth.mcp.capabilities import ELICITATION, ROOTS, SAMPLING
-from hearth.mcp.client_requests import Question
+from hearth.mcp.questions import Question
 from hearth.mcp.request_state import StateRefused
 from hearth.mcp.suspended import (
     Answer,

@@ -11,7 +11,7 @@ from hearth.cli.target import with_places
 from hearth.config import ServerSpec, editor
 from hearth.config.schema import PACKS_KEY, SERVERS
 from hearth.config.spelling import nearest
-from hearth.mcp import tool_names
+from hearth.mcp import catalog
 from hearth.ops import edit_config, tool_catalog
 from hearth.output import documents
 from hearth.paths import Places
@@ -83,7 +83,7 @@ def unblock(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
 def _blocked(servers: dict[str, ServerSpec]) -> dict[str, NamedTool]:
     """Return the blocked tools by the names that clients would see them under."""
     tools = [NamedTool(spec.name, tool) for spec in servers.values() for tool in spec.blocked_tools]
-    return {tool_names.exposed(*tool): tool for tool in tools}
+    return {catalog.prefixed_name(*tool): tool for tool in tools}
 
 
 def _known(places: Places, name: str) -> NamedTool:
@@ -94,8 +94,8 @@ def _known(places: Places, name: str) -> NamedTool:
         return tools[name]
     for server in found["unknown"]:
         # The server's tools are not known yet: the name is accepted as it is.
-        if name.startswith(tool_names.prefix(server)):
-            return NamedTool(server, name.removeprefix(tool_names.prefix(server)))
+        if name.startswith(catalog.name_prefix(server)):
+            return NamedTool(server, name.removeprefix(catalog.name_prefix(server)))
     near = nearest(name, list(tools))
     hint = f"Did you mean {near!r}?" if near else "`hearth tools` lists those that are known."
     raise click.UsageError(f"There is no tool {name!r}. {hint}")

@@ -2,7 +2,7 @@
 
 SQLite's FTS5 with the Porter stemmer ranks by BM25; the name of a tool counts most. Each word of a question is looked
 up by itself, together with its synonyms, and the best of these counts: a tool that has many of the words in few places
-ranks before one that has one word in many. Knows definitions, no server and no session.
+ranks before one that has one word in many. Knows definitions and catalogs, no server and no session.
 """
 
 import math
@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from hearth.errors import HearthError, MessageError
+from hearth.mcp import catalog
+from hearth.mcp.catalog import TOOLS, ServerCatalog
 from hearth.mcp.search.synonyms import SYNONYMS
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
 if TYPE_CHECKING:
     import sqlite3
+
 
 # Weights of the columns, in their order. Chosen by tests/search/tuning.json.
 _COLUMNS = {"words": 5.0, "title": 4.0, "description": 3.0, "arguments": 1.0, "details": 0.5, "server": 3.0}
@@ -226,3 +229,52 @@ def _properties(schema: RawBytes) -> dict[str, Any]:
         except MessageError:
             found[name] = None
     return found
+
+
+# --- listing for people: made by the daemon from its known catalogs, by the command line from cached ones
+
+
+def merged(offerings: Iterable[tuple[str, ServerCatalog]]) -> list[Tool]:
+    """Return the tools under the names for clients that are offered all of these servers, in the config's order."""
+    found: dict[str, Tool] = {}
+    for server, offered in offerings:
+        for item in offered.lists[TOOLS].values():
+            name = catalog.exposed_name(item, found)
+            found[name] = Tool(name, server, item.name, item.definition)
+    return list(found.values())
+
+
+def document(
+    offerings: Iterable[tuple[str, ServerCatalog | None]], query: str = "", server: str | None = None, limit: int = 0
+) -> bytes:
+    """Return the document of `hearth tools --json`. None stands for a server whose catalog is unknown; 0 for no limit.
+
+    May take as long as an index of all tools. Raises SearchUnavailable.
+    """
+    offerings = list(offerings)
+    tools = [tool for tool in merged((name, each) for name, each in offerings if each) if server in (None, tool.server)]
+    if query.strip():
+        by_name = {tool.exposed: tool for tool in tools}
+        names, fitting = ToolIndex(tools).find(query, limit or len(tools))
+        found = [by_name[name] for name in names]
+    else:
+        found, fitting = tools[: limit or None], len(tools)
+    unknown = [name for name, each in offerings if each is None and server in (None, name)]
+    return json.join(
+        {
+            "tools": b"[%b]" % b",".join(map(_entry, found)),
+            "fitting": json.dumps(fitting),
+            "unknown": json.dumps(unknown),
+        }
+    )
+
+
+def _entry(tool: Tool) -> bytes:
+    return json.join(
+        {
+            "name": json.dumps(tool.exposed),
+            "server": json.dumps(tool.server),
+            "tool": json.dumps(tool.name),
+            "definition": json.join(tool.definition),
+        }
+    )
