@@ -1,13 +1,21 @@
-"""Protocol of commands about the daemon itself, for every frontend: frames, HTTP, session lines, dashboard, packs.
+"""Interface to frontends (frames, HTTP, session lines, dashboard, packs): commands about the daemon, and its status.
 
-`hearth.daemon.control` implements it. A frontend authorizes its client first and passes the session that asks, if there
-is one: its request is put to the owner (`client_requests.obtain_approval`).
+`hearth.daemon.control` implements the commands. A frontend authorizes its client first and passes the session that
+asks, if there is one: its request is put to the owner (`client_requests.obtain_approval`). The status of sessions and
+servers is plain values: the status line, `hearth status --json`, metrics. Does no I/O.
 """
 
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
 from hearth.hub.events import HubEvent, Subscription
-from hearth.hub.sessions import Session
+from hearth.hub.sessions import Session, Sessions
+from hearth.mcp.catalog import KINDS
+from hearth.upstreams.awaited_login import NEEDS_LOGIN
+from hearth.upstreams.server import Server
+from hearth.upstreams.stats import BOUNDS_SECONDS, CallStats
+from hearth.upstreams.supervision import FAILED, FAILING, IDLE, READY, STARTING, STOPPED, STOPPING
 
 
 class EventFeed(NamedTuple):
@@ -46,3 +54,88 @@ class ControlApi(Protocol):
 
     async def cmd_shutdown(self, restart: bool = False, when_quiet: bool = False, asker: Session | None = None) -> str:
         """Shut the daemon down soon; with `restart` bridges reconnect at once. Raises Refused by the owner."""
+
+
+# Every state that the status may show for a server.
+STATES = (STOPPED, IDLE, STARTING, READY, STOPPING, FAILED, NEEDS_LOGIN)
+# More names would not fit on one line; `hearth status` has them all.
+NAMES_SHOWN = 3
+
+
+def summary(sessions: Sessions, servers: Mapping[str, Server], calls: int) -> str:
+    """Return one line for `systemctl status`."""
+    states = {name: server.state for name, server in servers.items()}
+    running = sum(bool(server.pids) or states[name] == READY for name, server in servers.items())
+    return line(len(sessions), states, running, calls)
+
+
+def line(sessions: int, states: Mapping[str, str], running: int, calls: int) -> str:
+    """Return a line like "3 sessions, 5 servers (2 running, 1 failing: github), 1 call".
+
+    `states` are those of the servers, by name; `running` is how many of them have a process or a conversation.
+    """
+    parts = [f"{running} running"] if running else []
+    for wanted, words in ((FAILING, "failing"), ({NEEDS_LOGIN}, "waiting for a login")):
+        names = [name for name, state in states.items() if state in wanted]
+        if names:
+            parts.append(f"{len(names)} {words}: {_few(names)}")
+    detail = f" ({', '.join(parts)})" if parts else ""
+    return f"{_count(sessions, 'session')}, {_count(len(states), 'server')}{detail}, {_count(calls, 'call')}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def _few(names: list[str]) -> str:
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def describe(sessions: Sessions, servers: Iterable[Server], suspended: int) -> dict[str, object]:
+    """Return sessions and servers for `hearth status --json`."""
+    owner = sessions.owner
+    upstreams = [server.describe() for server in servers]
+    failed = [{key: each[key] for key in ("name", "error")} for each in upstreams if each["state"] == FAILED]
+    described = [
+        {
+            **session.describe(),
+            "isOwner": session is owner,
+            "failed": [each for each in failed if session.server in (None, each["name"])],
+        }
+        for session in sessions
+    ]
+    return {
+        "owner": owner.id if owner else None,
+        "sessions": described,
+        "parked": suspended,
+        "upstreams": upstreams,
+    }
+
+
+class Durations(NamedTuple):
+    """Histogram of the durations of calls: the count up to each bound, the last one unbounded, and the sum."""
+
+    up_to: list[tuple[str, int]]
+    seconds: float
+
+
+class ServerMetrics(NamedTuple):
+    """Metrics of a server beyond its status. `listed`: entries of each list by its name, empty until known."""
+
+    durations: Durations
+    listed: dict[str, int]
+
+
+def durations(figures: CallStats) -> Durations:
+    """Return the durations of calls as a histogram."""
+    bounds: Iterator[str] = iter([*map(str, BOUNDS_SECONDS), "+Inf"])
+    # A duration is the difference of two clocks, which may have been read in the wrong order.
+    return Durations(list(zip(bounds, accumulate(figures.by_duration), strict=True)), max(0.0, figures.seconds))
+
+
+def server_metrics(server: Server) -> ServerMetrics:
+    """Return the metrics of one server."""
+    catalog = server.catalogs.any
+    listed = {} if catalog is None else {kind.member: len(catalog.lists[kind]) for kind in KINDS}
+    return ServerMetrics(durations(server.call_stats()), listed)

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 from msgspec import Raw
 
 from hearth.errors import HearthError, InstallationChanged, UpstreamError
-from hearth.hub import log_levels
+from hearth.hub.bindings import DEFAULT_LOG_LEVEL, LogLevels
 from hearth.hub.calls import Call
 from hearth.hub.catalog import Target, View
-from hearth.hub.log_levels import LogLevels
 from hearth.hub.logins import Logins
 from hearth.mcp import translate, versions
 from hearth.upstreams.connection import Connection
@@ -157,7 +156,7 @@ class Dispatcher:
     ) -> None:
         level = None
         if call.era == versions.LEGACY:
-            wanted = call.session.log_level or log_levels.DEFAULT
+            wanted = call.session.log_level or DEFAULT_LOG_LEVEL
             if not meta and instance.era == versions.MODERN:
                 params["_meta"] = call.session.caller.envelope(wanted)
                 return

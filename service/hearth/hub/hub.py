@@ -10,23 +10,20 @@ from typing import TYPE_CHECKING
 from hearth import __version__
 from hearth.config import Config, ServerSpec
 from hearth.errors import HearthError, Refused
-from hearth.hub import batches, client_requests, status
-from hearth.hub.bindings import Binding
+from hearth.hub import batches, client_requests, control_api
+from hearth.hub.bindings import Binding, LogLevels
 from hearth.hub.catalog import Catalog
 from hearth.hub.client_requests import ClientRequests
+from hearth.hub.control_api import ServerMetrics
 from hearth.hub.dispatcher import Deadlines, Dispatcher
 from hearth.hub.events import EVENTS, ListsChanged, ServerRestarted, SessionClosed, SessionOpened
-from hearth.hub.initialize import InitializeHandler
-from hearth.hub.input_required import InputRequiredLoop
-from hearth.hub.listing import Listing
-from hearth.hub.log_levels import LogLevels
+from hearth.hub.input_required import InputRequiredLoop, SuspendedCalls
+from hearth.hub.local_handlers import InitializeHandler, Listing
 from hearth.hub.pipeline import Pipeline
 from hearth.hub.router import HubServices, Router
 from hearth.hub.server_messages import ServerMessages, UrlVisits
 from hearth.hub.sessions import ClientSink, Session, Sessions
-from hearth.hub.status import ServerMetrics
 from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
-from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import messages
 from hearth.mcp.catalog import ListKind
 from hearth.upstreams.catalog_cache import CatalogCache
@@ -353,7 +350,7 @@ class Hub:
 
     def summary(self) -> str:
         """Return one line for `systemctl status`."""
-        return status.summary(self.sessions, self.servers, self.in_flight)
+        return control_api.summary(self.sessions, self.servers, self.in_flight)
 
     def input_schema(self, session: Session, tool: str) -> RawBytes | None:
         """Return the input schema of a tool in the session's view; None for a tool that is not there, or not yet."""
@@ -371,8 +368,8 @@ class Hub:
 
     def metrics(self) -> dict[str, ServerMetrics]:
         """Return the metrics of each server."""
-        return {name: status.server_metrics(server) for name, server in self.servers.items()}
+        return {name: control_api.server_metrics(server) for name, server in self.servers.items()}
 
     def describe(self) -> dict[str, object]:
         """Return sessions and servers for `hearth status --json`."""
-        return status.describe(self.sessions, self.servers.values(), len(self._suspended_calls))
+        return control_api.describe(self.sessions, self.servers.values(), len(self._suspended_calls))

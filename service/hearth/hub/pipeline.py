@@ -14,17 +14,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hearth.errors import HearthError, LoginRequired, MessageError, UpstreamError
-from hearth.hub import target_lookup
 from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call, ClientRequest, ResultStep
-from hearth.hub.catalog import Catalog, Target, View
+from hearth.hub.catalog import Catalog, Target, TargetLookup, View, any_server, named_lookup, request_lookup
 from hearth.hub.dispatcher import Dispatcher
 from hearth.hub.events import EVENTS, LoginNeeded
-from hearth.hub.input_required import InputRequiredLoop
+from hearth.hub.input_required import InputRequiredLoop, SuspendedCalls
 from hearth.hub.large_results import ResultLimit
 from hearth.hub.server_messages import UrlVisits
-from hearth.hub.suspended_calls import SuspendedCalls
-from hearth.hub.target_lookup import TargetLookup, any_server
 from hearth.mcp import questions, versions
 from hearth.mcp.capabilities import NEWER_QUESTIONS_SINCE
 from hearth.mcp.catalog import TOOLS
@@ -87,7 +84,7 @@ class Pipeline:
                 self._dispatcher.dispatch(call, view, offer.target, instance)
                 return
         missing, check = (inner.missing, inner.check) if inner else (None, None)
-        self.submit(call, target_lookup.named(session, TOOLS, name, missing, check))
+        self.submit(call, named_lookup(session, TOOLS, name, missing, check))
 
     def submit(self, call: Call, lookup: TargetLookup) -> None:
         """Take a request through the steps. Raises HearthError if it fails at once; a later failure fails the call."""
@@ -262,7 +259,7 @@ class Pipeline:
                 target = Target(attempt.server, _own_params(attempt.params))
                 self._dispatcher.dispatch(call, attempt.view, target, attempt.instance)
             else:
-                self.submit(call, target_lookup.of(call.request))
+                self.submit(call, request_lookup(call.request))
         except HearthError as problem:
             call.failed(problem)
 

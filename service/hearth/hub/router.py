@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Raw
 
 from hearth.errors import HearthError, MessageError
-from hearth.hub import target_lookup
-from hearth.hub.bindings import Binding
+from hearth.hub.bindings import Binding, LogLevels
 from hearth.hub.calls import Call, ClientRequest
-from hearth.hub.catalog import Catalog
+from hearth.hub.catalog import Catalog, completion_lookup, named_lookup, resource_lookup
 from hearth.hub.client_requests import ClientRequests
 from hearth.hub.dispatcher import Dispatcher, broken
-from hearth.hub.initialize import InitializeHandler, client_info
+from hearth.hub.input_required import SuspendedCalls
 from hearth.hub.large_results import URI_SCHEME
-from hearth.hub.listing import Listing
-from hearth.hub.log_levels import LogLevels
+from hearth.hub.local_handlers import InitializeHandler, Listing, client_info
 from hearth.hub.logins import take_answer
 from hearth.hub.pipeline import Pipeline, unknown_method
 from hearth.hub.sessions import FULL, ReplySink, Session
 from hearth.hub.subscriptions import Subscriptions
-from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import messages, versions
 from hearth.mcp.catalog import KINDS, PROMPTS, ListKind
 from hearth.wire import json, values
@@ -318,7 +315,7 @@ class Router:
         if name is None:
             raise MessageError("params.name must be a string", versions.INVALID_PARAMS)
         if not self._is_retry(call):
-            self._pipeline.submit(call, target_lookup.named(call.session, PROMPTS, name))
+            self._pipeline.submit(call, named_lookup(call.session, PROMPTS, name))
 
     def _read_resource(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         uri = values.text(params.get("uri"))
@@ -329,10 +326,10 @@ class Router:
         results = self._pipeline.results
         if uri.startswith(URI_SCHEME) and results.read(call, uri, self._catalog.view(call.session)):
             return
-        self._pipeline.submit(call, target_lookup.resource(call.session, uri, call.era))
+        self._pipeline.submit(call, resource_lookup(call.session, uri, call.era))
 
     def _complete(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
-        self._pipeline.submit(call, target_lookup.completion(call.session, values.members(params.get("ref"))))
+        self._pipeline.submit(call, completion_lookup(call.session, values.members(params.get("ref"))))
 
     def _forward_unknown(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         """Forward a method of an extension, which is possible only if there is a single server."""

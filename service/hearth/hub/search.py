@@ -11,7 +11,7 @@ from hearth.errors import HearthError
 from hearth.hub.calls import Call
 from hearth.hub.catalog import Catalog, Offer, View
 from hearth.hub.dispatcher import Dispatcher
-from hearth.hub.listing import Listing
+from hearth.hub.local_handlers import Listing
 from hearth.hub.sessions import AUTO, SEARCH, Session
 from hearth.mcp import messages
 from hearth.mcp.catalog import TOOLS, Item

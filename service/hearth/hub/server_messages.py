@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from hearth.errors import HearthError, MessageError, Refused
-from hearth.hub import log_levels
+from hearth.hub.bindings import reaches_level
 from hearth.hub.calls import Call
 from hearth.hub.client_requests import ClientRequests
+from hearth.hub.input_required import SuspendedCalls
 from hearth.hub.sessions import Session
-from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import capabilities, isolation, messages, questions, translate, versions
 from hearth.mcp.questions import Question
 from hearth.upstreams.connection import Connection, refusal
@@ -272,9 +272,9 @@ class ServerMessages:
             log.debug("a message for nobody in particular", extra={"upstream": instance.name})
             return
         if call and call.era == versions.MODERN:
-            heard = call.log_level is not None and log_levels.at_least(level, call.log_level)
+            heard = call.log_level is not None and reaches_level(level, call.log_level)
         else:
-            heard = session.era == versions.LEGACY and log_levels.at_least(level, session.log_level)
+            heard = session.era == versions.LEGACY and reaches_level(level, session.log_level)
         if heard:
             body = translate.notification_params(params)
             session.sink.notify(messages.notification("notifications/message", body), about=call.tag if call else None)

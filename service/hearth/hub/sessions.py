@@ -20,7 +20,7 @@ from hearth.wire import json
 if TYPE_CHECKING:
     from hearth.hub.calls import Call
     from hearth.hub.catalog import View
-    from hearth.hub.listen_streams import ListenStream
+    from hearth.hub.subscriptions import ListenStream
     from hearth.mcp.catalog import ListKind
     from hearth.upstreams.instance import Instance
     from hearth.upstreams.server import Server

@@ -7,8 +7,8 @@ from time import monotonic
 
 from hearth.errors import HearthError, MessageError, Refused
 from hearth.hub.calls import Call
+from hearth.hub.input_required import SuspendedCalls
 from hearth.hub.server_messages import calls_of
-from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import capabilities, messages, questions, request_state, suspended, translate, versions
 from hearth.mcp.questions import Question
 from hearth.mcp.suspended import Suspended

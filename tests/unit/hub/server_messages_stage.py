@@ -5,9 +5,9 @@ from typing import Any
 
 from hearth.hub.calls import Call
 from hearth.hub.client_requests import ClientRequests
+from hearth.hub.input_required import SuspendedCalls
 from hearth.hub.server_messages import ServerMessages, UrlVisits
 from hearth.hub.sessions import Session
-from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import versions
 from hearth.upstreams.traits import TraitStore
 from hearth.wire import json

@@ -3,9 +3,9 @@
 from typing import Any
 
 from hearth.hub.calls import Call
+from hearth.hub.input_required import SuspendedCalls
 from hearth.hub.sessions import Session
 from hearth.hub.suspended_call import SuspendedCall
-from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import versions
 from hearth.wire import json
 from unit.hub.outlets import Kept

@@ -9,11 +9,10 @@ import pytest
 
 from hearth.errors import UpstreamError
 from hearth.hub import bindings as module
-from hearth.hub.bindings import Binding, lists_roots
+from hearth.hub.bindings import Binding, LogLevels, lists_roots
 from hearth.hub.client_requests import ClientRequests
-from hearth.hub.listen_streams import ListenStream
-from hearth.hub.log_levels import LogLevels
 from hearth.hub.sessions import Session
+from hearth.hub.subscriptions import ListenStream
 from hearth.mcp import capabilities, isolation, versions
 from hearth.upstreams import client_context
 from hearth.upstreams.instance import Instance

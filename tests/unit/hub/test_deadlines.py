@@ -8,8 +8,8 @@ import pytest
 from hearth.hub import dispatcher as deadlines
 from hearth.hub.calls import Call
 from hearth.hub.dispatcher import Deadlines
+from hearth.hub.input_required import SuspendedCalls
 from hearth.hub.sessions import Session
-from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import versions
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.resource_subscriptions import IgnoreReply

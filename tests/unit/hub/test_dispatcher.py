@@ -5,18 +5,15 @@ from typing import Any
 import pytest
 
 from hearth.errors import MessageError, UpstreamError
-from hearth.hub.bindings import Binding
+from hearth.hub.bindings import Binding, LogLevels
 from hearth.hub.calls import Call
-from hearth.hub.catalog import Catalog, Target, View
+from hearth.hub.catalog import Catalog, Target, TargetLookup, View
 from hearth.hub.client_requests import ClientRequests
 from hearth.hub.dispatcher import Deadlines, Dispatcher
-from hearth.hub.input_required import InputRequiredLoop
-from hearth.hub.log_levels import LogLevels
+from hearth.hub.input_required import InputRequiredLoop, SuspendedCalls
 from hearth.hub.pipeline import Pipeline
 from hearth.hub.server_messages import UrlVisits
 from hearth.hub.sessions import Session
-from hearth.hub.suspended_calls import SuspendedCalls
-from hearth.hub.target_lookup import TargetLookup
 from hearth.mcp import capabilities, versions
 from hearth.mcp.request_state import StateRefused
 from hearth.upstreams import supervision

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from hearth.hub import input_required
-from hearth.hub.bindings import Binding
+from hearth.hub.bindings import Binding, LogLevels
 from hearth.hub.calls import Call
 from hearth.hub.catalog import View
 from hearth.hub.client_requests import ClientRequests
 from hearth.hub.input_required import ROUNDS_LIMIT, InputRequiredLoop
-from hearth.hub.log_levels import LogLevels
 from hearth.hub.sessions import Session
 from hearth.mcp import versions
 from hearth.upstreams.client_context import ClientContext

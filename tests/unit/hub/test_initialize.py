@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hearth.hub.catalog import Catalog
-from hearth.hub.initialize import InitializeHandler, client_info
+from hearth.hub.local_handlers import InitializeHandler, client_info
 from hearth.hub.sessions import Session
 from hearth.mcp import capabilities, messages, versions
 from hearth.mcp.catalog import ServerCatalog

@@ -3,7 +3,7 @@
 import pytest
 
 from hearth.errors import MessageError
-from hearth.hub.listen_streams import KEY_LIMIT_BYTES, ListenStream, keep_name
+from hearth.hub.subscriptions import KEY_LIMIT_BYTES, ListenStream, keep_name
 from hearth.mcp import versions
 from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS
 from hearth.wire import json

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from hearth.errors import MessageError
-from hearth.hub.bindings import Binding
+from hearth.hub.bindings import Binding, LogLevels
 from hearth.hub.catalog import Catalog
 from hearth.hub.client_requests import ClientRequests
 from hearth.hub.dispatcher import Deadlines, Dispatcher
-from hearth.hub.listing import Listing
-from hearth.hub.log_levels import LogLevels
+from hearth.hub.local_handlers import Listing
 from hearth.hub.sessions import Session
 from hearth.mcp import versions
 from hearth.mcp.catalog import KINDS, PROMPTS, TOOLS, ListKind

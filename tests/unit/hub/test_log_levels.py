@@ -2,7 +2,7 @@
 
 import pytest
 
-from hearth.hub.log_levels import LogLevels, at_least, most_verbose
+from hearth.hub.bindings import LogLevels, most_verbose, reaches_level
 from hearth.mcp import versions
 from hearth.upstreams.instance import Instance
 from unit.conversations import Recorded
@@ -29,7 +29,7 @@ from unit.hub.stage import client, instance, offering, sent, server
     ],
 )
 def test_a_message_is_heard_at_or_above_the_threshold(level: str | None, threshold: str | None, heard: bool) -> None:
-    assert at_least(level, threshold) is heard
+    assert reaches_level(level, threshold) is heard
 
 
 def test_the_most_verbose_is_the_lowest_that_was_set() -> None:

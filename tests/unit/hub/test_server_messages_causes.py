@@ -3,9 +3,9 @@
 import pytest
 
 from hearth.hub.calls import Call
+from hearth.hub.input_required import SuspendedCalls
 from hearth.hub.server_messages import calls_of, causing_call, may_be_asked, sole_session
 from hearth.hub.sessions import Session
-from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import versions
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.resource_subscriptions import IgnoreReply

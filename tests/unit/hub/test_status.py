@@ -2,7 +2,7 @@
 
 import pytest
 
-from hearth.hub.status import line
+from hearth.hub.control_api import line
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from hearth.errors import MessageError
-from hearth.hub.bindings import Binding
+from hearth.hub.bindings import Binding, LogLevels
 from hearth.hub.calls import Call
 from hearth.hub.catalog import Catalog
 from hearth.hub.client_requests import ClientRequests
-from hearth.hub.log_levels import LogLevels
 from hearth.hub.sessions import SEARCH, Session
 from hearth.hub.subscriptions import Subscriptions
 from hearth.mcp import capabilities, versions
