@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from hearth.errors import UpstreamBusy, UpstreamError
-from hearth.upstreams import process, stderr
+from hearth.upstreams import child_process, stderr
+from hearth.upstreams.child_process import Process
 from hearth.upstreams.connection import Connection
-from hearth.upstreams.message_reader import TURN_MESSAGES
-from hearth.upstreams.process import Process
-from hearth.upstreams.stdio import StdioConnection
+from hearth.upstreams.stdio import TURN_MESSAGES, StdioConnection
 from hearth.wire import json
 from support.kernel import is_gone, until
 from unit.conversations import Hearer
@@ -122,7 +121,7 @@ async def test_a_child_that_ends_with_its_input_is_left_to_do_so(child: Child) -
 async def test_a_child_that_ignores_the_end_of_its_input_is_terminated(
     monkeypatch: pytest.MonkeyPatch, child: Child
 ) -> None:
-    monkeypatch.setattr(process, "EOF_GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(child_process, "EOF_GRACE_SECONDS", 0.05)
     await child.run("import time; time.sleep(600)")
     await child.stop()
     await child.ended.wait()
@@ -130,8 +129,8 @@ async def test_a_child_that_ignores_the_end_of_its_input_is_terminated(
 
 
 async def test_a_child_that_ignores_everything_is_killed(monkeypatch: pytest.MonkeyPatch, child: Child) -> None:
-    monkeypatch.setattr(process, "EOF_GRACE_SECONDS", 0.05)
-    monkeypatch.setattr(process, "TERM_GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(child_process, "EOF_GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(child_process, "TERM_GRACE_SECONDS", 0.05)
     await child.run(
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
     )
@@ -152,7 +151,7 @@ async def test_an_output_that_somebody_else_holds_open_delays_the_news_but_not_f
     monkeypatch: pytest.MonkeyPatch,
     child: Child,
 ) -> None:
-    monkeypatch.setattr(process, "LAST_WORDS_SECONDS", 0.1)
+    monkeypatch.setattr(child_process, "LAST_WORDS_SECONDS", 0.1)
     # The grandchild leaves the group, so it survives its parent, which waits for that, and keeps the pipes.
     await child.run(
         "import os, time\nreading, writing = os.pipe()\nif os.fork() == 0:\n  os.setsid()\n"

@@ -191,7 +191,7 @@ def test_a_folder_that_cannot_be_written_to_costs_nothing_but_the_memory(scratch
     for _ in range(2):
         daemon = scratch.start()
         assert scratch.lines().tools() == ["x__t"]
-        assert scratch.logged().count("what servers offer cannot be") >= 1
+        assert scratch.logged().count("catalog cache cannot be") >= 1
         daemon.stop()
     assert troupe.started() == ["x", "x"]
 

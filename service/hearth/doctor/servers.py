@@ -21,7 +21,7 @@ from hearth.secret_patterns import masked_url
 from hearth.secrets import references
 
 if TYPE_CHECKING:
-    from hearth.upstreams.oauth.registration_refusals import RegistrationRefusal
+    from hearth.upstreams.oauth.store import RegistrationRefusal
 
 # Programs that take the file to run as the first argument.
 _RUNNERS = frozenset({"node", "bun", "deno", "tsx", "python", "python3", "ruby", "php", "java", "bash", "sh"})
@@ -116,9 +116,9 @@ def _look_at(spec: config.ServerSpec, service: Mapping[str, str], context: Check
     except ConfigError as error:
         return server._replace(problem=str(error))
     if resolved.command is None:
-        from hearth.upstreams.oauth import registration_refusals
+        from hearth.upstreams.oauth.store import Store
 
-        return server._replace(refusal=registration_refusals.of(resolved))
+        return server._replace(refusal=Store().refusal(resolved))
     path = references.child_environment(resolved, service)["PATH"]
     here = references.child_environment(resolved, shell)["PATH"]
     kept = shell_path.of_shell(here).path

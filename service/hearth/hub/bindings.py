@@ -14,8 +14,8 @@ from hearth.hub.client_requests import ClientRequests
 from hearth.hub.sessions import Session
 from hearth.mcp import capabilities, isolation, versions
 from hearth.upstreams import client_context, threads
+from hearth.upstreams.change_notices import IgnoreReply
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.resource_subscriptions import IgnoreReply
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 

@@ -27,10 +27,10 @@ from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
 from hearth.mcp import messages
 from hearth.mcp.catalog import ListKind
 from hearth.upstreams.catalog_cache import CatalogCache
+from hearth.upstreams.child_process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.pin_store import PinStore
-from hearth.upstreams.process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 from hearth.upstreams.server import Server
 from hearth.upstreams.traits import TraitStore
 from hearth.wire import json, values

@@ -17,7 +17,7 @@ from hearth.wire import json, values
 if TYPE_CHECKING:
     from hearth.hub.calls import Call
     from hearth.hub.sessions import Session
-    from hearth.upstreams.oauth.invitation import Invitation
+    from hearth.upstreams.oauth.logins import Invitation
     from hearth.upstreams.server import Server
 
 # How long a repeated call waits for its user to come back from the browser before the client is asked once more: below

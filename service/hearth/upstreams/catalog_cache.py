@@ -1,9 +1,10 @@
-"""Catalog cache on disk: the catalog of each server from its last run, so that lists are answered before it runs.
+"""Catalogs of servers by the capabilities of their clients, kept from one daemon to the next.
 
-There is one file for each entry of the config, named by the fingerprint of the entry and of its references' values:
-with another token a server may have another catalog. A file is replaced as a whole, begins with a hash of the rest, and
-is removed if the hash does not match. The cache also records that a server could not be started or took too long, so
-that lists do not wait for it. No method raises: the next daemon asks the server for a catalog that could not be stored.
+The cache on disk lets lists be answered before a server runs. There is one file for each entry of the config, named by
+the fingerprint of the entry and of its references' values: with another token a server may have another catalog. A file
+is replaced as a whole, begins with a hash of the rest, and is removed if the hash does not match. The cache also
+records that a server could not be started or took too long, so that lists do not wait for it. No method raises: the
+next daemon asks the server for a catalog that could not be stored. Knows nothing of processes.
 """
 
 import logging
@@ -19,7 +20,7 @@ from hearth.host.folders import make_private
 from hearth.mcp import catalog
 from hearth.mcp.catalog import ServerCatalog
 from hearth.secrets import references
-from hearth.upstreams.fingerprints import Fingerprints
+from hearth.upstreams.traits import Fingerprints, WarnOnce
 from hearth.wire import json, values
 
 log = logging.getLogger(__name__)
@@ -30,8 +31,10 @@ _FORMAT = b"hearth-catalogue 1 "
 FILES_LIMIT = 500
 # A message from a server is no longer than this (message_limit), and hardly ever near it.
 FILE_LIMIT_BYTES = 64 * 1024 * 1024
-# Client profiles for which a server has given a catalog; the latest ones stay.
-OFFERINGS_LIMIT = 16
+# Client profiles for which a server has given a catalog: in memory, where what a client declares is its own choice, and
+# on disk. The latest ones stay.
+KNOWN_CATALOGS_LIMIT = 100
+CACHED_CATALOGS_LIMIT = 16
 # Seconds in which a server that could not be started is not tried again for a mere list; a call always tries it.
 FAILURE_SECONDS = 600.0
 
@@ -66,7 +69,7 @@ class CatalogCache:
         self.folder = folder
         self._fingerprints = fingerprints
         self._environ = environ
-        self._complained = False
+        self._warn = WarnOnce(log, "catalog cache")
 
     def recall(self, spec: ServerSpec) -> CachedCatalog:
         """Return the cached knowledge of a server with this entry and the current values of its references."""
@@ -79,10 +82,10 @@ class CatalogCache:
             # Files that are no longer read are pruned first.
             os.utime(path)
         except (MessageError, KeyError) as exc:
-            log.warning("%s is thrown away: %s", path, exc, extra={"upstream": spec.name})
+            log.warning("cached catalog removed path=%s reason=%s", path, exc, extra={"upstream": spec.name})
             private_files.remove(path)
         except (OSError, ValueError) as exc:
-            self._complain("read", exc)
+            self._warn("read", self.folder, exc)
         else:
             return memory
         return NOTHING
@@ -91,7 +94,7 @@ class CatalogCache:
         """Store the current knowledge of a server."""
         body = _document(spec.name, memory)
         if len(body) >= FILE_LIMIT_BYTES - len(_FORMAT) - 100:
-            log.info("what it offers is too long to be kept", extra={"upstream": spec.name})
+            log.info("catalog too large for the cache bytes=%d", len(body), extra={"upstream": spec.name})
             return
         try:
             make_private(self.folder)
@@ -104,13 +107,13 @@ class CatalogCache:
             if is_new:
                 self._prune()
         except (OSError, ValueError, StartError) as exc:
-            self._complain("written", exc)
+            self._warn("written", self.folder, exc)
 
     def _path(self, spec: ServerSpec) -> str:
         try:
             self._fingerprints.load()
         except (OSError, ValueError) as exc:
-            self._complain("read", exc)
+            self._warn("read", self.folder, exc)
         name = self._fingerprints.of(spec, spec.name, spec.era, references.traces(spec, self._environ))
         return os.path.join(self.folder, name + ".json")
 
@@ -137,12 +140,6 @@ class CatalogCache:
         for _, path in sorted(files, reverse=True)[FILES_LIMIT:]:
             private_files.remove(path)
 
-    def _complain(self, what: str, exc: Exception) -> None:
-        if not self._complained:
-            self._complained = True
-            why = exc.strerror if isinstance(exc, OSError) else exc
-            log.warning("what servers offer cannot be %s: %s: %s", what, self.folder, why)
-
 
 def _written_at(entry: "os.DirEntry[str]") -> float:
     try:
@@ -153,7 +150,7 @@ def _written_at(entry: "os.DirEntry[str]") -> float:
 
 
 def _document(name: str, memory: CachedCatalog) -> bytes:
-    latest = list(memory.catalogs.items())[-OFFERINGS_LIMIT:]
+    latest = list(memory.catalogs.items())[-CACHED_CATALOGS_LIMIT:]
     entries = [_entry(clients, offering) for clients, offering in latest]
     return json.join(
         {
@@ -169,3 +166,91 @@ def _document(name: str, memory: CachedCatalog) -> bytes:
 def _entry(clients: bytes, offering: ServerCatalog) -> bytes:
     known_by = json.dumps(clients.decode("utf-8", "replace"))
     return json.join({"clients": known_by, "offering": catalog.write_catalog(offering)})
+
+
+class ServerCatalogs:
+    """Catalogs of one server. Without a cache they last as long as the daemon."""
+
+    def __init__(self, spec: ServerSpec, cache: CatalogCache | None) -> None:
+        self._spec = spec
+        self._cache = cache
+        self._known: dict[bytes, ServerCatalog] | None = None
+        self._memory = NOTHING
+        # Identities of the catalogs that are in the cache.
+        self._written: dict[bytes, tuple[object, ...]] = {}
+
+    @property
+    def known(self) -> dict[bytes, ServerCatalog]:
+        """Catalogs by the raw capabilities of clients; the latest is at the end."""
+        if self._known is None:
+            self._memory = self._cache.recall(self._spec) if self._cache else NOTHING
+            self._known = dict(self._memory.catalogs)
+            self._written = {profile: _identity(catalog) for profile, catalog in self._known.items()}
+        return self._known
+
+    @property
+    def any(self) -> ServerCatalog | None:
+        """Catalog for any kind of client, if one is known."""
+        return next(iter(self.known.values()), None)
+
+    def recall(self, capabilities: bytes, era: str) -> ServerCatalog | None:
+        """Return the catalog of a process of that era for such clients when it last ran."""
+        found = self.known.get(capabilities)
+        return found if found and found.era == era else None
+
+    def take(self, capabilities: bytes, catalog: ServerCatalog) -> None:
+        """Store the catalog of a process for such clients."""
+        known = self.known
+        known.pop(capabilities, None)
+        if len(known) >= KNOWN_CATALOGS_LIMIT:
+            del known[next(iter(known))]
+        known[capabilities] = catalog
+        if self._written.get(capabilities) != _identity(catalog):
+            self._written[capabilities] = _identity(catalog)
+            self._note(CachedCatalog(known))
+
+    # --- whether it works
+
+    @property
+    def failure(self) -> str | None:
+        """Cause of the failure at the last use, by this daemon or, once `known` was read, by a former one."""
+        return self._memory.failure or None
+
+    def failed(self, why: str) -> None:
+        """Note that the server could not be started, or has died."""
+        if not self.known:
+            self._note(self._memory._replace(failed_at=time.time(), failure=why))
+        elif self._memory.failure != why:
+            self._note(CachedCatalog(self.known, failure=why))
+
+    def recovered(self) -> None:
+        """Note that the server works, or that its failures were reset."""
+        if self.failure:
+            self._note(self._memory._replace(failed_at=0.0, failure=""))
+
+    # --- servers without a known catalog
+
+    @property
+    def is_late(self) -> bool:
+        """True if the server could not be started before, or took longer than lists wait."""
+        return not self.known and self._memory.is_late
+
+    @property
+    def has_failed(self) -> bool:
+        """True if the server could not be started a short while ago."""
+        return not self.known and self._memory.has_failed
+
+    def mark_late(self) -> None:
+        """Note that a list could not wait for the server any longer."""
+        if not self.known and not self._memory.is_late:
+            self._note(self._memory._replace(late_at=time.time()))
+
+    def _note(self, memory: CachedCatalog) -> None:
+        self._memory = memory
+        if self._cache:
+            self._cache.note(self._spec, memory)
+
+
+def _identity(catalog: ServerCatalog) -> tuple[object, ...]:
+    """Return a value that is equal for catalogs that need not be written again."""
+    return (catalog.era, catalog.version, *catalog.key)

@@ -16,15 +16,13 @@ from hearth.masking import NOTHING
 from hearth.mcp import isolation, versions
 from hearth.mcp.catalog import CHANGES, KINDS, ListKind, ServerCatalog
 from hearth.upstreams import era_choice, handshake, supervision
+from hearth.upstreams.change_notices import ListRefresher, ResourceSubscriptions
 from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Connection, InstanceListener, Owner
 from hearth.upstreams.handshake import CAREFUL, Opening
-from hearth.upstreams.queue import CallQueue
-from hearth.upstreams.refresh import ListRefresher
-from hearth.upstreams.resource_subscriptions import ResourceSubscriptions
-from hearth.upstreams.stats import CallStats
 from hearth.upstreams.supervision import IDLE, READY, RETIRED, STARTING, Load, Need
-from hearth.upstreams.supervisor import Supervisor, Terminations, Workload, chance, refusal, terms_of
+from hearth.upstreams.supervisor import Supervisor, Terminations, chance, refusal, terms_of
+from hearth.upstreams.workload import CallQueue, CallStats, Workload
 from hearth.wire import json, values
 
 log = logging.getLogger(__name__)

@@ -17,9 +17,10 @@ from hearth.mcp import capabilities
 from hearth.mcp.catalog import ServerCatalog
 from hearth.mcp.pinning import Change, Pinned, definitions
 from hearth.paths import digest, safe_name
+from hearth.upstreams.traits import WarnOnce
 
 if TYPE_CHECKING:
-    from hearth.upstreams.server_catalogs import ServerCatalogs
+    from hearth.upstreams.catalog_cache import ServerCatalogs
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class PinStore:
         self._lock = Lock(os.path.join(folder, "lock"))
         self._pages: dict[str, PinPage] = {}
         self._vetted: dict[tuple[object, ...], frozenset[str]] = {}
-        self._complained: set[str] = set()
+        self._warn = WarnOnce(log, "pinned tools")
 
     # --- for the daemon: nothing here raises
 
@@ -69,7 +70,7 @@ class PinStore:
         try:
             locked = self._lock.acquire(blocking=False)
         except StartError as exc:
-            self._complain(server, "written", exc)
+            self._warn("written", self._path(server), exc, server)
             locked = False
         try:
             page = self._page(server)
@@ -148,7 +149,7 @@ class PinStore:
         if page is None or page.stamp != stamp:
             page = self._turn(server, self._read(path, stamp))
             if page.problem:
-                self._complain(server, "read", page.problem)
+                self._warn("read", self._path(server), page.problem, server)
         return page
 
     def _turn(self, server: str, page: PinPage) -> PinPage:
@@ -170,7 +171,7 @@ class PinStore:
                 self._write(server, pinned)
                 return
             except (OSError, StartError) as exc:
-                self._complain(server, "written", exc)
+                self._warn("written", self._path(server), exc, server)
         # Remembered for the life of this daemon; the next one compares for itself.
         self._turn(server, PinPage(_stamp(self._path(server)), pinned))
 
@@ -192,15 +193,6 @@ class PinStore:
 
     def _path(self, server: str) -> str:
         return os.path.join(self.folder, safe_name(server) + ".json")
-
-    def _complain(self, server: str, what: str, exc: Exception) -> None:
-        if server not in self._complained:
-            self._complained.add(server)
-            why = exc.strerror if isinstance(exc, OSError) else exc
-            log.warning(
-                "what is known of its tools cannot be %s: %s: %s", what, self._path(server), why,
-                extra={"upstream": server},
-            )  # fmt: skip
 
 
 def _stamp(path: str) -> Stamp:

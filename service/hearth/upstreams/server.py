@@ -10,23 +10,22 @@ from hearth.config import Config, ServerSpec
 from hearth.errors import LoginRequired, UpstreamError
 from hearth.mcp import capabilities, isolation, versions
 from hearth.mcp.catalog import TOOLS, ServerCatalog
-from hearth.upstreams import awaited_login, connecting, era_choice, server_status
-from hearth.upstreams.awaited_login import NEEDS_LOGIN, AwaitedLogin
-from hearth.upstreams.catalog_cache import CatalogCache
+from hearth.upstreams import connector, era_choice, server_status
+from hearth.upstreams.catalog_cache import CatalogCache, ServerCatalogs
 from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Connection, InstanceListener, Owner
+from hearth.upstreams.connector import NEEDS_LOGIN, AwaitedLogin
 from hearth.upstreams.era_choice import EraProbe, ServerEras
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.pin_store import PinStore, ToolPinning
-from hearth.upstreams.server_catalogs import ServerCatalogs
 from hearth.upstreams.server_status import InstanceKey
-from hearth.upstreams.stats import CallStats
 from hearth.upstreams.supervision import FAILED, FAILING, READY, STOPPED
 from hearth.upstreams.supervisor import IdleReaper
 from hearth.upstreams.traits import TraitStore
+from hearth.upstreams.workload import CallStats
 
 if TYPE_CHECKING:
-    from hearth.upstreams.oauth.invitation import Invitation
+    from hearth.upstreams.oauth.logins import Invitation
     from hearth.upstreams.pack_api import CreatePack
 
 log = logging.getLogger(__name__)
@@ -52,7 +51,7 @@ class Server:
         self.spec = spec
         self.name = spec.name
         self.instances: dict[InstanceKey, Instance] = {}
-        self._limits = connecting.limits_of(config)
+        self._limits = connector.limits_of(config)
         self._traits = traits
         self._listener = listener
         self._retiring = retiring
@@ -250,7 +249,7 @@ class Server:
         if self._eras.is_open(instance.wanted):
             self._era_probe.send(instance)
         # A user may log in during the attempt, too late for it.
-        seen = awaited_login.signature() if self.spec.url else None
+        seen = connector.signature() if self.spec.url else None
         try:
             await instance.ensure()
         except LoginRequired:
@@ -303,11 +302,11 @@ class Server:
             return PackConnection(self.name, owner, self._pack, self._limits.message)
         # A shared instance never runs in a client's folder.
         folders = {isolation.SHARED: None, isolation.WORKSPACE: context.folder, isolation.SESSION: context.cwd}
-        return await connecting.connect(self.spec, owner, folders[self.mode], self._limits)
+        return await connector.connect(self.spec, owner, folders[self.mode], self._limits)
 
     async def invite(self) -> "Invitation":
         """Return an invitation to log in, for a user whose client can show a page. Raises UpstreamError, VaultError."""
-        return await connecting.invite(self.spec)
+        return await connector.invite(self.spec)
 
     async def start_eagerly(self) -> None:
         """Start the shared instance, if there is one. Raises UpstreamError."""
@@ -333,7 +332,7 @@ class Server:
 
     def reconfigure(self, spec: ServerSpec, config: Config) -> None:
         """Apply a changed entry that the running processes also fit, and changed settings."""
-        self._limits = connecting.limits_of(config)
+        self._limits = connector.limits_of(config)
         if spec == self.spec:
             return
         self.spec = spec

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from hearth.upstreams import stats
+from hearth.upstreams import workload
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.stats import CallStats
 from hearth.upstreams.supervision import FAILED, FAILING, GIVEN_UP, IDLE, READY, STARTING, STOPPED, STOPPING
+from hearth.upstreams.workload import CallStats
 
 # State of a server with several instances: the first of these that one of them has.
 _BEST_FIRST = (READY, STARTING, STOPPING, IDLE, FAILED)
@@ -80,7 +80,7 @@ def of_instances(
         "strayOutput": next(filter(None, map(stray_output, found)), None),
         **pins,
         "restarts": former_restarts + sum(instance.restarts for instance in found),
-        **stats.total([former, *(instance.stats for instance in found)]),
+        **workload.total([former, *(instance.stats for instance in found)]),
         "instances": [of_instance(each, key.place) for key, each in instances.items()],
     }
 

@@ -14,10 +14,9 @@ from hearth.config import ServerSpec
 from hearth.errors import HearthError, UpstreamError
 from hearth.mcp import isolation, versions
 from hearth.upstreams import supervision
+from hearth.upstreams.change_notices import IgnoreReply
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.handshake import own_params
-from hearth.upstreams.resource_subscriptions import IgnoreReply
-from hearth.upstreams.stats import CallStats
 from hearth.upstreams.supervision import (
     GIVEN_UP,
     PAUSED,
@@ -189,30 +188,6 @@ def refusal(name: str, state: State, pause: float, error: str | None) -> Upstrea
             f" {max(1.0, pause):.0f} s: {error}. When it is mended, `hearth reload` has it tried at once"
         )
     return UpstreamError(error or f"server {name!r} could not be started")
-
-
-class Workload:
-    """Counter of an instance's load since the last look of supervision."""
-
-    def __init__(self) -> None:
-        # Calls without an error at the beginning of this connection, and all calls at the last look.
-        self._served_before = 0
-        self._calls_seen = 0
-
-    def begun(self, stats: CallStats) -> None:
-        """Start counting for a new connection."""
-        self._served_before = stats.calls - stats.errors
-
-    def has_served(self, stats: CallStats) -> bool:
-        """Return whether this connection has answered a call without an error."""
-        return stats.calls - stats.errors > self._served_before
-
-    def look(self, connection: Connection, stats: CallStats, busy: bool) -> Load:
-        """Return the load since the last look."""
-        heard, connection.heard = connection.heard, False
-        gave_up, connection.gave_up = connection.gave_up, False
-        seen, self._calls_seen = self._calls_seen, stats.calls
-        return Load(busy, used=gave_up or seen != self._calls_seen, heard=heard, gave_up=gave_up)
 
 
 class Terminations:

@@ -1,9 +1,10 @@
 """Traits of servers, learned while they ran and kept from one daemon to the next: their isolation and their eras.
 
-Each entry of the config is identified by its fingerprint, so that a changed entry starts without traits and the file
-reveals no arguments or secrets. The file is read once, on first use, and written when something new is learned, merged
-with what other processes of the profile have written meanwhile; a lock serializes the writers. A failure to read or
-write is logged once; each daemon then learns the traits again.
+Each entry of the config is identified by its fingerprint, a keyed hash of everything that defines it, so that a changed
+entry starts without traits and the file reveals no arguments or secrets. The key is in a file of its own; losing it
+loses only the knowledge stored under its hashes. The file of traits is read once, on first use, and written when
+something new is learned, merged with what other processes of the profile have written meanwhile; a lock serializes the
+writers. A failure to read or write is logged once; each daemon then learns the traits again.
 """
 
 import logging
@@ -17,7 +18,57 @@ from hearth.host import private_files
 from hearth.host.folders import make_private
 from hearth.host.locks import Lock
 from hearth.mcp import isolation, versions
-from hearth.upstreams.fingerprints import Fingerprints
+
+_KEY_BYTES = 32
+# A longer file is not ours, and is left alone; one of another length below this limit is replaced.
+_FILE_LIMIT_BYTES = 4096
+
+
+class Fingerprints:
+    """Fingerprints of one daemon; `path` is the file of its key, read on first use."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._key = b""
+        # Whether the key is new: nothing that was stored under a former key is found again.
+        self.are_new = False
+
+    def load(self) -> None:
+        """Read the key, or create one. Raises OSError and ValueError; a key exists even then."""
+        if self._key:
+            return
+        self._key, self.are_new = os.urandom(_KEY_BYTES), True
+        key = private_files.read(self.path, _FILE_LIMIT_BYTES)
+        if len(key) == _KEY_BYTES:
+            self._key, self.are_new = key, False
+
+    def keep(self) -> None:
+        """Write the key to its file, whose folder must exist. Raises OSError and ValueError.
+
+        If the file has another key, that key is used from now on, and earlier hashes are void.
+        """
+        self.load()
+        key = private_files.read(self.path, _FILE_LIMIT_BYTES)
+        if key and len(key) != _KEY_BYTES:
+            private_files.write(self.path, self._key)
+        elif key or not private_files.create(self.path, self._key):
+            # Another process of this profile may have created a key meanwhile: all processes use the first one.
+            self._key = key or private_files.read(self.path, _FILE_LIMIT_BYTES)
+
+    def of(self, spec: ServerSpec, *more: object) -> str:
+        """Return the hash of an entry, and of other values it depends on: texts, numbers, tuples and lists of them."""
+        started = (spec.command, spec.args, sorted(spec.env.items()), spec.cwd)
+        reached = (spec.url, sorted(spec.headers.items()), spec.transport)
+        # repr is exact for such values: no two different entries look the same.
+        return self.digest(repr((started, reached, *more)).encode("utf-8", "surrogatepass"))
+
+    def digest(self, data: bytes) -> str:
+        """Return the keyed hash of some bytes; call `load` first."""
+        # Not hashlib, which loads OpenSSL: 4 MB of memory for one hash.
+        from _blake2 import blake2s
+
+        return blake2s(data, key=self._key, digest_size=16).hexdigest()
+
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +81,22 @@ ONLY_SECONDS = 7 * 24 * 3600
 _VERSION = 1
 # Latest valid time; a greater number is no time.
 _LATEST = 1e12
+
+
+class WarnOnce:
+    """Warning about a store that cannot be read or written, once for each server, or once for all."""
+
+    def __init__(self, log: logging.Logger, store: str) -> None:
+        self._log = log
+        self._store = store
+        self._warned: set[str | None] = set()
+
+    def __call__(self, verb: str, path: str, exc: Exception, server: str | None = None) -> None:
+        if server not in self._warned:
+            self._warned.add(server)
+            reason = exc.strerror if isinstance(exc, OSError) else exc
+            extra = {"upstream": server} if server else None
+            self._log.warning("%s cannot be %s path=%s reason=%s", self._store, verb, path, reason, extra=extra)
 
 
 class ServerTraits(NamedTuple):
@@ -66,7 +133,7 @@ class TraitStore:
         # Fingerprints of entries that are not in the file yet.
         self._unsaved: set[str] = set()
         self._lock = Lock(os.path.splitext(path)[0] + ".lock")
-        self._complained = False
+        self._warn = WarnOnce(log, "server traits")
 
     def get(self, spec: ServerSpec) -> ServerTraits:
         """Return the traits of a server with this entry."""
@@ -130,7 +197,7 @@ class TraitStore:
             if not self.fingerprints.are_new:
                 self._known = _parsed(private_files.read(self.path, SIZE_LIMIT_BYTES))
         except (OSError, ValueError, RecursionError) as exc:
-            self._complain("read", exc)
+            self._warn("read", self.path, exc)
 
     def _prepare(self) -> bool:
         """Store the key of the fingerprints; return whether that worked. Without the key the file is worthless."""
@@ -138,7 +205,7 @@ class TraitStore:
             make_private(os.path.dirname(self.path))
             self.fingerprints.keep()
         except (OSError, ValueError, StartError) as exc:
-            self._complain("written", exc)
+            self._warn("written", self.path, exc)
             return False
         return True
 
@@ -151,7 +218,7 @@ class TraitStore:
             private_files.write(self.path, _document(self._known))
             self._unsaved.clear()
         except (OSError, ValueError, StartError) as exc:
-            self._complain("written", exc)
+            self._warn("written", self.path, exc)
         finally:
             self._lock.release()
 
@@ -168,12 +235,6 @@ class TraitStore:
             mode = isolation.stricter(known.mode, theirs.mode)
             joined[fingerprint] = (known if fingerprint in self._unsaved else theirs)._replace(mode=mode)
         return dict(list(joined.items())[-ENTRIES_LIMIT:])
-
-    def _complain(self, what: str, exc: Exception) -> None:
-        if not self._complained:
-            self._complained = True
-            why = exc.strerror if isinstance(exc, OSError) else exc
-            log.warning("what was learned of servers cannot be %s: %s: %s", what, self.path, why)
 
 
 def _document(known: dict[str, ServerTraits]) -> bytes:

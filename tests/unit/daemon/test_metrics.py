@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from hearth.daemon.http.metrics import METRICS, Row, _registry
 from hearth.hub.control_api import durations
-from hearth.upstreams.stats import BOUNDS_SECONDS, CallStats
+from hearth.upstreams.workload import BOUNDS_SECONDS, CallStats
 
 PAGE = (Path(__file__).parents[3] / "docs/http.md").read_text("utf-8")
 

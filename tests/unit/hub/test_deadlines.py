@@ -11,8 +11,8 @@ from hearth.hub.dispatcher import Deadlines
 from hearth.hub.input_required import SuspendedCalls
 from hearth.hub.sessions import Session
 from hearth.mcp import versions
+from hearth.upstreams.change_notices import IgnoreReply
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.resource_subscriptions import IgnoreReply
 from hearth.upstreams.server import Server
 from unit.conversations import until
 from unit.hub.stage import client, instance, opened, sent, server

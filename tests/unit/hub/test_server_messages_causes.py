@@ -7,8 +7,8 @@ from hearth.hub.input_required import SuspendedCalls
 from hearth.hub.server_messages import calls_of, causing_call, may_be_asked, sole_session
 from hearth.hub.sessions import Session
 from hearth.mcp import versions
+from hearth.upstreams.change_notices import IgnoreReply
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.resource_subscriptions import IgnoreReply
 from unit.hub.stage import client, declaring, instance, offering, sent, server
 
 

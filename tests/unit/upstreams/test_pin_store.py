@@ -9,8 +9,8 @@ import pytest
 
 from hearth.config import ServerSpec
 from hearth.mcp.catalog import ServerCatalog
+from hearth.upstreams.catalog_cache import ServerCatalogs
 from hearth.upstreams.pin_store import PinStore, ToolPinning
-from hearth.upstreams.server_catalogs import ServerCatalogs
 from unit.hub.stage import offering
 
 LEGACY, MODERN = "legacy 1", "modern 1"

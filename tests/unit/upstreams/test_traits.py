@@ -224,7 +224,7 @@ def test_a_folder_that_cannot_be_made_is_told_once_and_learning_goes_on(
     known.raise_mode(SPEC, "session")
     assert known.get(SPEC).mode == "session"
     (warning,) = warnings(caplog)
-    assert "what was learned of servers cannot be" in warning
+    assert "server traits cannot be" in warning
 
 
 def test_a_disk_that_is_full_leaves_the_former_file_and_no_other(
@@ -241,7 +241,7 @@ def test_a_disk_that_is_full_leaves_the_former_file_and_no_other(
     known.note_era(SPEC, "legacy", "legacy")
     assert (known.get(SPEC).mode, TraitStore(str(path)).get(SPEC).mode) == ("session", "workspace")
     assert {entry.name for entry in path.parent.iterdir()} == {"mcp.json", "mcp.key", "mcp.lock"}
-    assert [warning.rpartition(": ")[2] for warning in warnings(caplog)] == ["No space left on device"]
+    assert [warning.rpartition("reason=")[2] for warning in warnings(caplog)] == ["No space left on device"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="named pipes are files on POSIX only")

@@ -111,7 +111,7 @@ def status(places: Places, name: str | None, as_json: bool) -> None:
       hearth auth status
       hearth auth status github --json | jq '.[0].state'
     """
-    from hearth.upstreams.oauth import overview
+    from hearth.upstreams.oauth import logins
     from hearth.upstreams.oauth.store import Store
 
     servers = [_server(places, name)] if name else [spec for spec in _servers(places).values() if spec.url]
@@ -119,7 +119,7 @@ def status(places: Places, name: str | None, as_json: bool) -> None:
     found: list[dict[str, Any]] = []
     for spec in servers:
         try:
-            found.append(overview.describe(references.glance(spec, os.environ), store))
+            found.append(logins.describe(references.glance(spec, os.environ), store))
         except ConfigError as exc:
             # The state of this server is unknown here; the other servers are still listed.
             found.append({"server": spec.name, "state": _UNRESOLVED, "problems": exc.problems})
@@ -167,9 +167,9 @@ def logout(places: Places, name: str, as_json: bool) -> None:
       hearth auth logout github
       hearth auth logout github --json | jq .revoked
     """
-    from hearth.upstreams.oauth import overview
+    from hearth.upstreams.oauth import logins
 
-    ending = asyncio.run(overview.log_out(_resolved(_server(places, name))))
+    ending = asyncio.run(logins.log_out(_resolved(_server(places, name))))
     if as_json:
         documents.show(
             {"server": name, "wasLoggedIn": ending.was_logged_in, "revoked": ending.revoked, "problem": ending.problem}

@@ -22,7 +22,7 @@ from hearth.errors import LoginRequired, UpstreamError
 from hearth.host.posix import ownership, peers
 from hearth.upstreams.http.credentials import REFUSALS, Credentials, credentials_of
 from hearth.upstreams.http.replies import ConnectionBroken
-from hearth.upstreams.message_reader import TURN_MESSAGES, pieces
+from hearth.upstreams.stdio import TURN_MESSAGES, pieces
 
 _CONNECTED = "connection.connect_unix_socket.complete"
 CONNECT_SECONDS = 10.0

@@ -3,11 +3,9 @@
     metadata     challenges, and descriptions of a server and its authorization server   pure
     discovery    reading those descriptions
     tokens       requests to the authorization server: tokens, registration, revocation
-    logins       a complete login: client identity, request, stored tokens
+    logins       a complete login: client identity, request, stored tokens; invitations, status, logout
     redirect     the authorization request, and the listener on loopback for the browser's return
-    store        storage: tokens in the vault, the rest in a file
-    invitation   a login by an address that a client shows
-    overview     status of logins, and logout
+    store        storage: tokens in the vault, the rest in files
     account      one server's login in a running daemon: tokens, refreshed once for all connections
 
 Imported with the first 401, or with a stored login: a daemon whose servers need no login never loads it.

@@ -296,7 +296,9 @@ class Account:
             try:
                 await threads.run(self._store.update, link, wanted=everything)
             except HearthError as exc:
-                log.error("what it wants cannot be remembered: %s", exc, extra={"upstream": self.spec.name})
+                log.error(
+                    "scopes that the server demands cannot be stored: %s", exc, extra={"upstream": self.spec.name}
+                )
         raise self._required(f"wants more to be allowed ({' '.join(sorted(missing))}); log in again")
 
 

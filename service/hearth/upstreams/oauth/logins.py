@@ -1,22 +1,30 @@
-"""Complete login to one server: client identity, the browser's way there and back, and storing of the tokens.
+"""Logins to one server: from the browser's way there and back to the stored tokens; their status, and logout.
 
 The client identity is chosen in the order of the specification: the client in the config, the metadata document in the
-config if the authorization server reads documents, the existing registration, or a new one.
+config if the authorization server reads documents, the existing registration, or a new one. An `Invitation` is a login
+by an address on this machine, which clients show; all clients share it. The status functions block; they read the store
+and send no request.
 """
 
 import asyncio
+import logging
+import secrets
 import time
+from collections.abc import Callable
+from typing import NamedTuple
+from urllib.parse import urljoin
 
 import httpx
 
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, LoginFailed
 from hearth.upstreams import threads
-from hearth.upstreams.oauth import discovery, registration_refusals, tokens
+from hearth.upstreams.http.credentials import has_own_header
+from hearth.upstreams.oauth import discovery, tokens
 from hearth.upstreams.oauth.metadata import Authority, Challenge, canonical
 from hearth.upstreams.oauth.redirect import DEFAULT_URI, AuthorizationRequest, Redirect, WrongState, with_offline_access
-from hearth.upstreams.oauth.registration_refusals import RegistrationRefusal
-from hearth.upstreams.oauth.store import Grant, Link, OAuthClient, Store, grant_name
+from hearth.upstreams.oauth.store import Grant, Link, OAuthClient, RegistrationRefusal, Store, fingerprint, grant_name
+from hearth.upstreams.threads import SingleFlight
 
 
 class Login:
@@ -47,11 +55,7 @@ class Login:
             self._found.authority, self._client.client_id, self._found.resource.resource, scopes, self._redirect.uri
         )
         self._redirect.expect(self._returned, (begin, lambda: self._attempt.url) if begin else None)
-        return self._redirect.uri.rpartition(self._path)[0] + begin if begin else self._attempt.url
-
-    @property
-    def _path(self) -> str:
-        return "/" + self._redirect.uri.split("/", 3)[3]
+        return urljoin(self._redirect.uri, begin) if begin else self._attempt.url
 
     @property
     def issuer(self) -> str:
@@ -231,7 +235,7 @@ async def _register(
     authority = found.authority
     refusal = RegistrationRefusal(authority.issuer, authority.takes_documents)
     if authority.registration_endpoint is None:
-        await threads.run(registration_refusals.note, spec, refusal)
+        await threads.run(store.note_refusal, spec, refusal)
         raise LoginFailed(
             f"{authority.issuer} registers no clients by itself. {refusal.advice} The redirect address is {DEFAULT_URI}"
         )
@@ -241,8 +245,154 @@ async def _register(
     try:
         client = await tokens.register(web, authority, redirect_uri, scopes)
     except tokens.Denied as exc:
-        await threads.run(registration_refusals.note, spec, refusal)
+        await threads.run(store.note_refusal, spec, refusal)
         raise LoginFailed(f"{exc}. {refusal.advice}") from exc
-    await threads.run(registration_refusals.note, spec, None)
+    await threads.run(store.note_refusal, spec, None)
     await threads.run(store.put_client, authority.issuer, client)
     return client
+
+
+log = logging.getLogger(__name__)
+
+# --- invitations
+
+# Time to find a password, a phone and a second factor; the listener is closed afterwards.
+INVITATION_SECONDS = 600.0
+_NONCE_BYTES = 16
+
+
+class Invitation:
+    """Invitation to log in to one server at `url`."""
+
+    def __init__(self, server: str, login: Login, url: str) -> None:
+        self.id = secrets.token_hex(_NONCE_BYTES)
+        self.server = server
+        self.url = url
+        self._login = login
+        self._over = asyncio.ensure_future(self._wait())
+
+    @property
+    def is_open(self) -> bool:
+        """True while the address still leads to the login."""
+        return not self._over.done()
+
+    async def wait(self, seconds: float) -> bool | None:
+        """Return whether a user logged in by the invitation; None if that is undecided after `seconds`."""
+        done, _ = await asyncio.wait([self._over], timeout=seconds)
+        return self._over.result() if done else None
+
+    def when_over(self, act: Callable[[bool], None]) -> None:
+        """Call `act` at the end of the invitation, with whether a user has logged in."""
+        self._over.add_done_callback(lambda late: None if late.cancelled() else act(late.result()))
+
+    async def _wait(self) -> bool:
+        try:
+            async with asyncio.timeout(INVITATION_SECONDS):
+                await self._login.wait()
+        except TimeoutError:
+            return False
+        except LoginFailed as exc:
+            log.warning("login by invitation failed: %s", exc, extra={"upstream": self.server})
+            return False
+        finally:
+            await self._login.close()
+        return True
+
+
+_OPEN: dict[str, Invitation] = {}
+_FLIGHTS: dict[str, SingleFlight[Invitation]] = {}
+
+
+async def invite(spec: ServerSpec) -> Invitation:
+    """Return the invitation to log in to a server with its references resolved. Raises LoginFailed, VaultError."""
+    key = fingerprint(spec)
+    found = _OPEN.get(key)
+    if found and found.is_open:
+        return found
+    return await _FLIGHTS.setdefault(key, SingleFlight()).join(lambda: _begin(key, spec))
+
+
+async def _begin(key: str, spec: ServerSpec) -> Invitation:
+    login, url = await begin(spec, path=f"/login/{secrets.token_urlsafe(_NONCE_BYTES)}")
+    found = _OPEN[key] = Invitation(spec.name, login, url)
+    return found
+
+
+# --- status and logout
+
+LOGGED_IN, NEEDS_LOGIN, WANTS_MORE = "logged in", "needs login", "wants more"
+NOT_LOGGED_IN, OWN_HEADER = "not logged in", "own header"
+
+
+def state(spec: ServerSpec, link: Link | None, now: float) -> str:
+    """Return the state of a server's login in one or two words; the server has a url."""
+    if has_own_header(spec):
+        return OWN_HEADER
+    if link is None:
+        return NOT_LOGGED_IN
+    is_over = link.expires_at is not None and link.expires_at <= now and not link.renews
+    if not link.logged_in or is_over:
+        return NEEDS_LOGIN
+    return WANTS_MORE if set(link.wanted) - set(link.requested) else LOGGED_IN
+
+
+def describe(spec: ServerSpec, store: Store) -> dict[str, object]:
+    """Describe one server's login for `hearth auth status --json`; `spec` has its references resolved."""
+    link = store.link(spec)
+    found: dict[str, object] = {"server": spec.name, "state": state(spec, link, time.time())}
+    if link is None:
+        return found
+    return found | {
+        "issuer": link.issuer,
+        "resource": link.resource,
+        "clientId": link.client_id,
+        "client": link.origin,
+        "scopes": list(link.granted),
+        "wanted": sorted(set(link.wanted) - set(link.requested)),
+        "since": link.since,
+        "expiresAt": link.expires_at,
+        "renews": link.renews,
+    }
+
+
+class Ending(NamedTuple):
+    """Result of a logout. `revoked` is None if the authorization server has no revocation endpoint."""
+
+    was_logged_in: bool
+    revoked: bool | None
+    problem: str | None = None
+
+
+async def log_out(spec: ServerSpec) -> Ending:
+    """Remove the server's tokens, and revoke them at the authorization server. Raises VaultError, LoginFailed."""
+    store = Store()
+    link = await asyncio.to_thread(store.link, spec)
+    if link is None:
+        return Ending(False, None)
+    lock = store.lock(grant_name(link))
+    await asyncio.to_thread(lock.acquire)
+    try:
+        grant = await asyncio.to_thread(store.grant, link)
+        # First: tokens that cannot be revoked must be removed here all the same.
+        await asyncio.to_thread(store.drop_grant, link)
+    finally:
+        lock.release()
+    if grant is None or link.revocation_endpoint is None:
+        return Ending(grant is not None, None)
+    try:
+        client = client_of(spec, link, grant)
+        return Ending(True, await _revoke(spec, link.revocation_endpoint, client, grant))
+    except LoginFailed as exc:
+        return Ending(True, False, str(exc))
+
+
+async def _revoke(spec: ServerSpec, endpoint: str, client: OAuthClient, grant: Grant) -> bool:
+    web = await asyncio.to_thread(tokens.open_client, spec)
+    try:
+        # RFC 7009 2.1: revoking the refresh token revokes its access tokens, too; not every server does so.
+        done = await tokens.revoke(web, endpoint, client, grant.access_token, "access_token")
+        if grant.refresh_token:
+            done = await tokens.revoke(web, endpoint, client, grant.refresh_token, "refresh_token")
+        return done
+    finally:
+        await web.aclose()

@@ -1,11 +1,12 @@
-"""Storage of logins: tokens and registrations in the vault, everything else in a file without secrets.
+"""Storage of logins: tokens and registrations in the vault, everything else in files without secrets.
 
 | place                       | holds                                                                    |
 | --------------------------- | ------------------------------------------------------------------------ |
 | vault, `grant-…`            | the tokens of one issuer, resource and client                            |
 | vault, `client-…`           | this user's registration at one issuer, shared by every server behind it |
 | STATE/oauth/servers.json    | by a hash of a server's address: its login, since when, until when       |
-| STATE/oauth/….lock          | held while a refresh token is used, or the file is written               |
+| STATE/oauth/refused.json    | by the same hash: the issuer that did not register Hearth as a client    |
+| STATE/oauth/….lock          | held while a refresh token is used, or a file is written                 |
 
 Every method blocks: in a daemon, call it from a thread. The errors are VaultError and LoginFailed.
 """
@@ -15,7 +16,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from hearth.config import ServerSpec
 from hearth.errors import LoginFailed, StartError
@@ -121,6 +122,28 @@ class Link(Record):
     renews: bool = False
 
 
+class RegistrationRefusal(NamedTuple):
+    """Issuer that registers no client, remembered for `hearth doctor`. `takes_documents`: it reads metadata documents.
+
+    The key of a server includes the configured client: once the user follows the advice and names a client, the entry
+    has another key and the refusal no longer applies. A file that cannot be read or written costs the hint only.
+    """
+
+    issuer: str
+    takes_documents: bool
+
+    @property
+    def advice(self) -> str:
+        """Advice for the user."""
+        by_hand = "register a client there by hand and put its id into `oauth.client_id` of the server's entry"
+        if not self.takes_documents:
+            return f"{by_hand[0].upper()}{by_hand[1:]}."
+        return (
+            "Publish a client-id metadata document and put its address into `oauth.client_metadata_url` of the server's"
+            f" entry (docs/oauth.md has an example), or {by_hand}."
+        )
+
+
 def fingerprint(spec: ServerSpec) -> str:
     """Return the key of a server's login, from its address and the client in the config. A hash: urls carry keys."""
     return _digest(spec.url or "", spec.oauth.client_id or "", spec.oauth.client_metadata_url or "")
@@ -141,6 +164,7 @@ class Store:
     def __init__(self) -> None:
         self._vault = Vault("oauth")
         self.path = oauth_file()
+        self._refused = os.path.join(os.path.dirname(self.path), "refused.json")
 
     def signature(self) -> tuple[int, int] | None:
         """Return a value that changes with every login, logout and refresh; None before the first login."""
@@ -158,12 +182,9 @@ class Store:
 
     def links(self) -> dict[str, Link]:
         """Return the links of all servers by fingerprint. A malformed file counts as empty."""
-        try:
-            tree = json.loads(private_files.read(self.path, SIZE_LIMIT_BYTES) or b"{}")
-            entries = tree.get("servers") if tree.get("version") == _VERSION else None
-        except (OSError, ValueError, AttributeError, RecursionError):
-            return {}
-        found = {key: _link(entry) for key, entry in entries.items()} if isinstance(entries, dict) else {}
+        tree = _read(self.path)
+        entries = tree.get("servers") if tree.get("version") == _VERSION else None
+        found = {key: _built(Link, entry) for key, entry in entries.items()} if isinstance(entries, dict) else {}
         return {key: link for key, link in found.items() if link}
 
     def link(self, spec: ServerSpec) -> Link | None:
@@ -191,7 +212,7 @@ class Store:
             change(links)
             kept = dict(list(links.items())[-SERVERS_LIMIT:])
             document = {"version": _VERSION, "servers": {key: _entry(link) for key, link in kept.items()}}
-            private_files.write(self.path, json.dumps(document, indent=1).encode() + b"\n")
+            _write(self.path, document)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -205,6 +226,30 @@ class Store:
             raise LoginFailed(f"{self.path} cannot be written: {why}; logins are remembered there") from exc
         finally:
             lock.release()
+
+    # --- refused registrations
+
+    def refusal(self, spec: ServerSpec) -> RegistrationRefusal | None:
+        """Return the refusal that a server's issuer gave, if any; `spec` has its references resolved."""
+        found = _read(self._refused).get(fingerprint(spec))
+        if not isinstance(found, dict) or not isinstance(found.get("issuer"), str):
+            return None
+        return RegistrationRefusal(found["issuer"], found.get("takesDocuments") is True)
+
+    def note_refusal(self, spec: ServerSpec, refusal: RegistrationRefusal | None) -> None:
+        """Remember that a server's issuer refused, or no longer refuses (None)."""
+        key = fingerprint(spec)
+        if refusal is None and key not in _read(self._refused):
+            return
+        try:
+            with self._writing():
+                known = _read(self._refused)
+                known.pop(key, None)
+                if refusal:
+                    known[key] = {"issuer": refusal.issuer, "takesDocuments": refusal.takes_documents}
+                _write(self._refused, dict(list(known.items())[-SERVERS_LIMIT:]))
+        except LoginFailed:
+            pass
 
     # --- secrets
 
@@ -239,6 +284,19 @@ class Store:
         self._vault.remove(f"client-{_digest(issuer)}")
 
 
+def _read(path: str) -> dict[str, Any]:
+    """Return the object in a file; a file that is absent, malformed or not ours counts as empty."""
+    try:
+        found = json.loads(private_files.read(path, SIZE_LIMIT_BYTES) or b"{}")
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(path: str, document: dict[str, Any]) -> None:
+    private_files.write(path, json.dumps(document, indent=1).encode() + b"\n")
+
+
 def _put_last(links: dict[str, Link], key: str, link: Link) -> None:
     links.pop(key, None)
     links[key] = link
@@ -266,10 +324,6 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "wanted": tuple,
     "methods": tuple,
 }
-
-
-def _link(entry: object) -> Link | None:
-    return _built(Link, entry)
 
 
 def _record(kind: type[Kept], text: str | None) -> Kept | None:

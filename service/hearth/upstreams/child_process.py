@@ -142,7 +142,7 @@ class Process:
     async def _stop_if_it_lives(self) -> None:
         # When a child exits, the ends of its pipes are noticed first.
         if not await self._exits_within(LAST_WORDS_SECONDS):
-            log.warning("it closed its input or output and lives on: it is ended", extra={"upstream": self.name})
+            log.warning("process closed its input or output and lives on: stopping it", extra={"upstream": self.name})
             await self._stop()
 
     def _finish(self) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.upstreams.stats import BOUNDS_SECONDS, LAST_CALLS, CallStats, total
+from hearth.upstreams.workload import BOUNDS_SECONDS, LAST_CALLS, CallStats, total
 
 SECONDS = st.floats(min_value=0.0, max_value=40_000.0)
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hearth.upstreams.message_reader import TURN_MESSAGES, MessageReader, pieces
+from hearth.upstreams.stdio import TURN_MESSAGES, MessageReader, pieces
 from hearth.wire import json
 from hearth.wire.lines import Item
 

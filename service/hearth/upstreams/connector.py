@@ -1,0 +1,149 @@
+"""Connector of one server: makes its connections after its references are resolved, and waits for a login it needs.
+
+A login writes a file that all daemons of this user know. A timer checks the file periodically; it does not keep an
+unused daemon running. Knows nothing of how connections are shared, nor of how a login works.
+"""
+
+import asyncio
+import functools
+import os
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hearth.config import Config, ServerSpec
+from hearth.mcp.catalog import ListLimits
+from hearth.paths import home_dir
+from hearth.places import oauth_file
+from hearth.secrets import references
+from hearth.upstreams import threads
+from hearth.upstreams.client_context import ClientContext
+from hearth.upstreams.connection import Connection, Owner
+from hearth.upstreams.stdio import StdioConnection
+
+if TYPE_CHECKING:
+    from hearth.upstreams.oauth.logins import Invitation
+
+
+class ConnectionLimits(NamedTuple):
+    """Bounds of a conversation: bytes of one message, bytes queued for the server, size of a list."""
+
+    message: int
+    queue: int
+    lists: ListLimits
+
+
+def limits_of(config: Config) -> ConnectionLimits:
+    """Return the limits in the settings."""
+    lists = ListLimits(config.list_limit, config.list_entries)
+    return ConnectionLimits(config.message_limit, config.upstream_queue_limit, lists)
+
+
+async def connect(spec: ServerSpec, owner: Owner, folder: str | None, limits: ConnectionLimits) -> Connection:
+    """Return a connection that is not open yet, for a client in that folder. Raises ConfigError."""
+    resolved, mask = await _resolved(spec, folder)
+    connection: Connection
+    if resolved.url is not None:
+        from hearth.upstreams.http import connect as connect_by_http
+
+        connection = connect_by_http(spec.name, owner, resolved, limits[:2])
+    else:
+        stdio = connection = StdioConnection(spec.name, owner, _launch(resolved, os.environ, folder), limits[:2])
+        stdio.group_limits = _group_limits(spec)
+    connection.mask = mask
+    connection.list_limits = limits.lists
+    return connection
+
+
+async def invite(spec: ServerSpec) -> "Invitation":
+    """Return an invitation to log in, for a user whose client can show a page. Raises UpstreamError, VaultError."""
+    from hearth.upstreams.oauth.logins import invite as invite_by_oauth
+
+    return await invite_by_oauth((await _resolved(spec, None)).spec)
+
+
+async def _resolved(spec: ServerSpec, folder: str | None) -> references.Resolution:
+    resolve = functools.partial(references.resolve, spec, dict(os.environ), folder)
+    return await threads.run(resolve) if references.may_block(spec) else resolve()
+
+
+def _group_limits(spec: ServerSpec) -> dict[str, str]:
+    """Return the limits of the server's control group, by the kernel's names for them."""
+    limits = {"memory.max": spec.memory_max, "cpu.weight": spec.cpu_weight}
+    return {name: str(value) for name, value in limits.items() if value is not None}
+
+
+def _launch(spec: ServerSpec, environ: Mapping[str, str], folder: str | None) -> tuple[list[str], dict[str, str], str]:
+    """Return arguments, environment and working directory for the process; by default it runs in `folder`."""
+    environment = references.child_environment(spec, environ)
+    assert spec.command is not None
+    cwd = os.path.expanduser(spec.cwd) if spec.cwd else folder or home_dir()
+    return [spec.command, *spec.args], environment, cwd
+
+
+# In `hearth status`: neither started nor failed.
+NEEDS_LOGIN = "needs login"
+
+# Delay between a login and the server's tools in every client: returning from the browser takes a user about as long.
+LOOK_SECONDS = 1.0
+
+
+class AwaitedLogin:
+    """Awaited login of one server.
+
+    `start` starts the server for the client that wanted it, and notifies the clients that have seen lists without it.
+    """
+
+    def __init__(self, start: Callable[[ClientContext], Coroutine[Any, Any, object]]) -> None:
+        self._start = start
+        self._context: ClientContext | None = None
+        self._seen: object = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._attempt: asyncio.Future[object] | None = None
+
+    @property
+    def is_awaited(self) -> bool:
+        """True while the server cannot be started without a login."""
+        return self._context is not None
+
+    def needed(self, context: ClientContext, seen: object) -> None:
+        """Note that the server could not be started for a client. `seen` is the `signature` from before the attempt."""
+        if self._context is None:
+            # Later only the timer updates it: a caller that joined an attempt has a signature from during the attempt.
+            self._seen = seen
+        self._context = context
+        if self._timer is None:
+            self._arm()
+
+    def over(self) -> None:
+        """Stop waiting: the server can be started, or no client wants it any more."""
+        self._context = None
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self._arm()
+        if self._attempt is None or self._attempt.done():
+            # A login during an attempt is noticed after it.
+            found = signature()
+            if found != self._seen:
+                self._seen = found
+                self._try()
+
+    def _try(self) -> None:
+        """Try to start the server: a user has logged in somewhere, perhaps to this server."""
+        if self._context:
+            self._attempt = asyncio.ensure_future(self._start(self._context))
+            self._attempt.add_done_callback(lambda late: late.cancelled() or late.exception())
+
+
+def signature() -> tuple[int, int] | None:
+    """Return a value that changes with every login to any server."""
+    try:
+        found = os.stat(oauth_file())
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino
