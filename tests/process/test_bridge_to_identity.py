@@ -3,10 +3,6 @@
 from pathlib import Path
 
 import pytest
-from support.sites.legacy import LegacySite
-from support.sites.modern import ModernSite
-from support.sites.tunnel import ForwardProxy, TunnelProxy
-from support.sites.web import Reply, Request
 
 from process.remote_bridge import bridge_to, text_of
 from support.certificates import Authority as CertificateAuthority
@@ -14,6 +10,10 @@ from support.daemon import Scratch
 from support.kernel import until
 from support.oauth import Authority, Command, log_in
 from support.scripted_daemon import scratch_home
+from support.sites.legacy import LegacySite
+from support.sites.modern import ModernSite
+from support.sites.tunnel import ForwardProxy, TunnelProxy
+from support.sites.web import Reply, Request
 
 KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
 SECRET = "s3cret-value"

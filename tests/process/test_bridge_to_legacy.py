@@ -7,12 +7,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.sites.legacy import LegacySite, told
-from support.sites.web import Reply, Request
 
 from process.remote_bridge import bridge_to, text_of
 from support.kernel import until
 from support.scripted_daemon import scratch_home
+from support.sites.legacy import LegacySite, told
+from support.sites.web import Reply, Request
 
 
 @pytest.mark.parametrize("streams", [True, False])

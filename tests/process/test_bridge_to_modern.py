@@ -1,11 +1,11 @@
 """`hearth bridge --to` a modern server that is strict about everything that a client has to do."""
 
 import pytest
-from support.sites.legacy import LegacySite
-from support.sites.modern import ModernSite
 
 from process.remote_bridge import KEY, META, bridge_to, text_of
 from support.kernel import until
+from support.sites.legacy import LegacySite
+from support.sites.modern import ModernSite
 
 
 @pytest.mark.parametrize("streams", [True, False])

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.sites.legacy import LegacySite, content
-from support.sites.modern import ModernSite
-from support.sites.web import Reply, Request, Site
 
 from process.remote_bridge import RemoteBridge, bridge_to, text_of
 from support.kernel import until
 from support.scripted_daemon import readable
+from support.sites.legacy import LegacySite, content
+from support.sites.modern import ModernSite
+from support.sites.web import Reply, Request, Site
 
 QUICK = {"HEARTH_BRIDGE_PATIENCE": "0.3"}
 

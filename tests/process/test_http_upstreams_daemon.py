@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from support.sites.legacy import LegacySite
-from support.sites.modern import ModernSite
-from support.sites.old import OldSite
-from support.sites.web import Site
 
 from support.clients import LinesClient, Message, modern, text_of
 from support.daemon import Scratch
 from support.kernel import BOUND_SECONDS, until
+from support.sites.legacy import LegacySite
+from support.sites.modern import ModernSite
+from support.sites.old import OldSite
+from support.sites.web import Site
 
 ELICITING = {"elicitation": {"form": {}}}
 KINDS: dict[str, Callable[[], Site]] = {

@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from support.sites.legacy import LegacySite, Session, told
 
 from hearth.errors import UpstreamError
 from support.http.conversation import talking, text_of, until
+from support.sites.legacy import LegacySite, Session, told
 
 LOGGED = {"level": "info", "data": "at it"}
 

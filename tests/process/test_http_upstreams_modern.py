@@ -4,12 +4,12 @@ import asyncio
 import json
 
 import pytest
-from support.sites.legacy import LegacySite
-from support.sites.modern import ModernSite
 
 from hearth.errors import UpstreamError
 from hearth.mcp import http_headers
 from support.http.conversation import META, Answer, Talk, as_bytes, bounded, talking, text_of, until
+from support.sites.legacy import LegacySite
+from support.sites.modern import ModernSite
 
 LOGGED = {"level": "info", "data": "at it"}
 

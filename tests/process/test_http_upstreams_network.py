@@ -10,11 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.sites.legacy import LegacySite
-from support.sites.modern import ModernSite
-from support.sites.old import OldSite
-from support.sites.tunnel import ForwardProxy, TunnelProxy
-from support.sites.web import Request, Site
 
 from hearth.config import ServerSpec
 from hearth.errors import UpstreamError
@@ -23,6 +18,11 @@ from support.certificates import Authority
 from support.http.conversation import talking, until
 from support.other_users import fake_daemon, stranger
 from support.requirements import needs_program
+from support.sites.legacy import LegacySite
+from support.sites.modern import ModernSite
+from support.sites.old import OldSite
+from support.sites.tunnel import ForwardProxy, TunnelProxy
+from support.sites.web import Request, Site
 
 # Whatever the machine has set must not decide these tests.
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")

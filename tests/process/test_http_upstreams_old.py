@@ -1,10 +1,10 @@
 """Servers behind a url on the HTTP+SSE of 2024-11-05: asked for by name, or found where nothing newer is."""
 
 import pytest
-from support.sites.old import OldSite
 
 from hearth.errors import UpstreamError
 from support.http.conversation import Talk, bounded, talking, text_of, until
+from support.sites.old import OldSite
 
 TRANSPORTS = pytest.mark.parametrize("transport", ["auto", "sse"])
 

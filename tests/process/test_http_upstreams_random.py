@@ -4,11 +4,11 @@ import asyncio
 import random
 
 import pytest
-from support.sites.legacy import LegacySite
-from support.sites.modern import ModernSite
 
 from hearth.errors import UpstreamError
 from support.http.conversation import Answer, Talk, bounded, talking, until
+from support.sites.legacy import LegacySite
+from support.sites.modern import ModernSite
 
 STEPS = 80
 TOOLS = {

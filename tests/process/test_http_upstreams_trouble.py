@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from support.sites.legacy import LegacySite, content
-from support.sites.modern import ModernSite
-from support.sites.web import Reply, Request, Site
 
 from hearth.errors import UpstreamBusy, UpstreamError
 from support.http.conversation import Talk, bounded, talking, until
+from support.sites.legacy import LegacySite, content
+from support.sites.modern import ModernSite
+from support.sites.web import Reply, Request, Site
 
 SECRET = "hunter2-in-a-header"
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from support.sites.legacy import LegacySite
-from support.sites.reflecting import ReflectingSite
 
 from support.clients import text_of
 from support.daemon import Scratch, pids_of, server
 from support.kernel import pids_at_home, until
+from support.sites.legacy import LegacySite
+from support.sites.reflecting import ReflectingSite
 
 KINDS = (
     *("variable", "file", "ring", "stored", "credential", "literal", "argument", "query", "user", "header", "bearer"),
