@@ -29,13 +29,13 @@ MEMORY_CALLS = 200
 BOTH_TOOL = "echo__count"
 
 LINES = [
-    Line("first answer, daemon warm, printed command", "start", "printed", "python -I -S -c pass", 2.0),
+    Line("first answer, daemon warm, printed command", "start", "printed", "python -I -S -c pass", 1.6),
     Line("first answer, daemon warm, `hearth bridge`", "start", "typed", "python -I -S -c pass", 4.0),
-    Line("first answer, no daemon running", "start", "cold", 'python -c "import asyncio"', 3.0),
+    Line("first answer, no daemon running", "start", "cold", 'python -c "import asyncio"', 2.2),
     Line(f"lists of {CROWD} servers, 8 slow or dead, warm", "lists", "crowd, warm", "one fast, warm", 3.0),
     Line(f"lists of {CROWD} servers, 8 slow or dead, no daemon", "lists", "crowd, cold", "one fast, cold", 3.0),
-    Line("one call after another, p50", "call", "hearth", "socat", 2.0),
-    Line("pipelined calls", "pipeline", "hearth", "socat", 0.4, at_most=False),
+    Line("one call after another, p50", "call", "hearth", "socat", 1.7),
+    Line("pipelined calls", "pipeline", "hearth", "socat", 0.45, at_most=False),
     Line("pipelined calls, upstream that costs almost nothing", "swift", "hearth", "socat", None),
     Line("legacy client, modern server, p50", "eras", "translated", "same era", 1.5),
     Line("one call after another beside a server that floods, p50", "flood", "flooded", "quiet", 5.0),
@@ -59,7 +59,7 @@ LINES = [
     Line(f"the same again, p50 of {TOOLS:,} tools", "question", "again", None, 1.0),
     Line(f"`find_tools` over {TOOLS:,} tools, p50", "find", "find_tools", "direct call", 4.0),
     Line("bridge, resident", "memory", "bridge", None, 11.0),
-    Line(f"daemon, resident, 1 upstream, {SESSIONS} sessions", "memory", "daemon", None, 45.0),
+    Line(f"daemon, resident, 1 upstream, {SESSIONS} sessions", "memory", "daemon", None, 30.0),
 ]
 
 
