@@ -237,8 +237,9 @@ def test_an_activated_daemon_reaches_accept_all_the_same_and_serves_after_a_new_
             (answer,) = json.loads(client.receive_line())
             assert_explained(answer, "y", "install it again")
         with scratch.control() as client:
+            assert "install it again" in scratch.status()["degraded"]
             client.send_frame({"type": "hello", "protocol": 1})
-            assert "install it again" in client.receive_type("error")[0]["message"]
+            assert client.receive_type("helloAck")[0]["sessionId"] == "degraded"
             assert_explained(client.ask("initialize", id=9), 9, "installation is broken (")
         installation.install()
         until(lambda: serves(scratch), "it looks again after a while")

@@ -434,7 +434,7 @@ def test_nothing_of_http_is_loaded_before_somebody_speaks_it(scratch: Scratch) -
     # None of them could be imported if anybody tried, and what comes over HTTP is answered with the reason.
     names = ("uvicorn", "starlette", "httptools", "anyio", "click", "prometheus_client")
     code = f"import sys; sys.modules.update(dict.fromkeys({names!r}))"
-    lacking = f"{code}; from hearth.daemon import main; sys.exit(main(sys.argv[1:]))"
+    lacking = f"{code}; from hearth.daemon.main import main; sys.exit(main(sys.argv[1:]))"
     scratch.start(command=(sys.executable, "-I", "-c", lacking))
     assert text_of(scratch.lines().call("echo__echo", text="lines")) == "lines"
     assert text_of(scratch.frames().call("echo__echo", text="frames")) == "frames"
@@ -454,7 +454,7 @@ def slowly(name, *words):
         time.sleep(0.005)
     return load(name, *words)
 importlib.import_module = slowly
-from hearth.daemon import main
+from hearth.daemon.main import main
 sys.exit(main(sys.argv[1:]))"""
     daemon = scratch.start("--http", "127.0.0.1:0", command=(sys.executable, "-I", "-c", code))
     address = port_of(scratch) if way == "port" else None

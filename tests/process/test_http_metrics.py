@@ -180,7 +180,7 @@ def test_over_tcp_it_needs_the_token(scratch: Scratch) -> None:
 def test_without_its_package_everything_else_is_served(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")})
     code = "import sys; sys.modules['prometheus_client'] = None"
-    broken = f"{code}; from hearth.daemon import main; sys.exit(main(sys.argv[1:]))"
+    broken = f"{code}; from hearth.daemon.main import main; sys.exit(main(sys.argv[1:]))"
     scratch.start(command=(sys.executable, "-I", "-c", broken))
     got = HttpClient(scratch).request("GET", path="/metrics")
     assert (got.status, "hearth logs" in got.json()["error"]) == (500, True)

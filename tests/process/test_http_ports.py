@@ -464,7 +464,7 @@ def test_a_port_that_was_lost_is_not_said_to_be_served(scratch: Scratch) -> None
 BIND_INHERITED = """
 import socket, sys
 from hearth.host import tcp_ports as ports
-from hearth.daemon import main
+from hearth.daemon.main import main
 inherited = socket.socket(fileno=int(sys.argv.pop(1)))
 ports.bind = lambda *_: inherited
 sys.exit(main(sys.argv[1:]))
@@ -554,7 +554,9 @@ def test_a_port_that_is_handed_over_alone_is_refused_and_not_left_unheard(scratc
 def test_an_installation_that_cannot_speak_http_says_so_and_goes_on(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")})
     # As in an installation that lacks a package.
-    broken = "import sys; sys.modules['starlette'] = None; from hearth.daemon import main; sys.exit(main(sys.argv[1:]))"
+    broken = (
+        "import sys; sys.modules['starlette'] = None; from hearth.daemon.main import main; sys.exit(main(sys.argv[1:]))"
+    )
     scratch.start(command=(sys.executable, "-I", "-c", broken))
     got = HttpClient(scratch).request("GET", path="/healthz")
     assert (got.status, "hearth logs" in got.json()["error"]) == (500, True)

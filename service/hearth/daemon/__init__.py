@@ -3,10 +3,3 @@
 `main` needs the standard library only, so that a broken installation can still be explained to a client; everything
 else is imported behind its guard.
 """
-
-
-def main(arguments: list[str]) -> int:
-    """Run a daemon until it stops and return the exit code."""
-    from hearth.daemon.main import main as run
-
-    return run(arguments)

@@ -11,7 +11,7 @@ try:
     code = main(sys.argv[1:])
 except Exception as exc:
     # Even the guard could not be loaded.
-    from hearth.daemon.degraded.last_resort import explain
+    from hearth.daemon.degraded.posix import explain
 
     code = explain(exc, activated)
 sys.exit(code)

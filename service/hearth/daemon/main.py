@@ -6,6 +6,7 @@ up on the socket. So nothing heavier than the standard library is imported outsi
 """
 
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from hearth.host.stdio import say
 from hearth.paths import DEFAULT_PROFILE, Places, socket_path
 
 if TYPE_CHECKING:
+    from hearth.daemon.daemon_lock import DaemonLock
     from hearth.host.stdio import Streams
 
 
@@ -41,6 +43,11 @@ class OrphanControl(Protocol):
 
     def end(self) -> None:
         """Kill and reap all orphans."""
+
+
+# Options of the command line; `DaemonOptions` has an attribute for each.
+_FLAGS = {"--detach", "--delegated", "--watched", "--allow-remote", "--stdio", "--aloud"}
+_VALUES = {"--profile", "--config", "--socket", "--ready-fd", "--http"}
 
 
 class DaemonOptions:
@@ -66,53 +73,28 @@ class DaemonOptions:
         remaining = list(arguments)
         while remaining:
             name, given, value = remaining.pop(0).partition("=")
-            if name == "--detach":
-                self.detach = True
-                continue
-            if name == "--delegated":
-                self.delegated = True
-                continue
-            if name == "--watched":
-                self.watched = True
-                continue
-            if name == "--allow-remote":
-                self.allow_remote = True
-                continue
-            if name == "--stdio":
-                self.stdio = True
-                continue
-            if name == "--aloud":
-                self.aloud = True
-                continue
-            if name not in {"--profile", "--config", "--socket", "--ready-fd", "--http"} or not (given or remaining):
+            if name not in _FLAGS and (name not in _VALUES or not (given or remaining)):
                 raise StartError(f"unknown or incomplete option {name!r}; see 'hearth serve --help'")
-            self._set(name, value if given else remaining.pop(0))
-
-    def _set(self, name: str, value: str) -> None:
-        if name == "--profile":
-            # The command line wins over the environment, here as in the bridge.
-            self.profile, self.config = value, None
-        elif name == "--config":
-            self.config = value
-        elif name == "--socket":
-            self.socket = value
-        elif name == "--http":
-            self.http = value
-        else:
-            self.ready_fd = int(value)
+            if name in _FLAGS:
+                setattr(self, _attribute(name), True)
+                continue
+            value = value if given else remaining.pop(0)
+            setattr(self, _attribute(name), int(value) if name == "--ready-fd" else value)
+            if name == "--profile":
+                # The command line wins over the environment, here as in the bridge.
+                self.config = None
 
     def again(self) -> list[str]:
         """Return the command line for an exec of this daemon, which is detached and has reported by then."""
         which = ["--profile", self.profile] if self.config is None else ["--config", self.config]
         which += [] if self.socket is None else ["--socket", self.socket]
         http = [] if self.http is None else ["--http", self.http]
-        flags = {
-            "--delegated": self.delegated,
-            "--watched": self.watched,
-            "--allow-remote": self.allow_remote,
-            "--aloud": self.aloud,
-        }
-        return [*which, *http, *(flag for flag, is_set in flags.items() if is_set)]
+        flags = ("--delegated", "--watched", "--allow-remote", "--aloud")
+        return [*which, *http, *(flag for flag in flags if getattr(self, _attribute(flag)))]
+
+
+def _attribute(option: str) -> str:
+    return option.removeprefix("--").replace("-", "_")
 
 
 class Signature(NamedTuple):
@@ -325,19 +307,94 @@ def _run(start: Start) -> int:
         say(f"hearth: {exc}")
         return exc.exit_code
     except Exception as exc:
-        if start.http is not None and (isinstance(exc, StartError) or not (start.streams or start.adopted)):
-            # A person asked for a port and reads this output: no other client needs this daemon.
-            from hearth.daemon.degraded.core import describe, exit_code_of
+        return _run_degraded(start, exc)
 
-            say(f"hearth: {describe(exc)}")
-            return exit_code_of(exc)
-        if start.streams is not None:
-            from hearth.daemon.degraded.stdio import run as run_degraded_stdio
 
-            return run_degraded_stdio(start.streams, exc)
-        from hearth.daemon.degraded.core import run as run_degraded
+def _run_degraded(start: Start, cause: Exception) -> int:
+    """Explain `cause` to every client until it may be fixed or no client asks, and return the exit code."""
+    from hearth.daemon.degraded import core
 
-        if start.spawner:
-            # No server will be started, and the spawner would be left behind when the process executes itself again.
-            start.spawner.close()
-        return run_degraded(start, exc)
+    reason = core.describe(cause)
+    # A person who asked for a port reads this output: no other client needs that daemon.
+    is_for_person = start.http is not None and (isinstance(cause, StartError) or not (start.streams or start.adopted))
+    if is_for_person or start.streams:
+        say(f"hearth: {reason}")
+        if start.streams and not is_for_person:
+            # No work is pending that would have to be finished before an interrupt.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            core.explain_to_streams(start.streams.read, start.streams.write, reason)
+        return core.exit_code_of(cause)
+    if start.spawner:
+        # No server will be started, and the spawner would be left behind when the process executes itself again.
+        start.spawner.close()
+    lock: DaemonLock | None = None
+    try:
+        lock = _take_lock(start)
+        listener = start.listen()
+        if lock:
+            lock.register("degraded", "", listener.path, listener.token)
+    except HearthError as exc:
+        if lock:
+            lock.release()
+        reason = reason if reason == str(exc) else f"{reason} ({exc})"
+        say(f"hearth: {reason}")
+        start.report(reason)
+        return exc.exit_code
+    say(f"{'<3>' if start.activation == 'systemd' else ''}hearth: degraded: {reason}")
+    start.report("ok")
+    try:
+        _serve_degraded(start, listener, reason)
+        return 0
+    finally:
+        listener.retire()
+        if lock:
+            lock.release()
+
+
+def _take_lock(start: Start) -> "DaemonLock | None":
+    """Take the daemon lock. An activated daemon goes on without it and gets None; others raise the error."""
+    try:
+        from hearth.daemon.daemon_lock import DaemonLock
+
+        lock = DaemonLock(start.places)
+        lock.take(start.adopted)
+    except Exception:
+        if not start.adopted:
+            raise
+        return None
+    return lock
+
+
+def _serve_degraded(start: Start, listener: Listener, reason: str) -> None:
+    from hearth import __version__
+    from hearth.daemon.degraded.core import Degraded
+    from hearth.host import connections
+
+    def is_welcome(connection: connections.Connection) -> bool:
+        # This user only: other allowed users are named in the config, which may be broken.
+        return connections.refusal(connections.peer_of(connection), (), ()) is None
+
+    def has_config_changed() -> bool:
+        return signature(config_file) != start.config_seen
+
+    config_file = start.places.config_file()
+    facts = {
+        "endpoint": start.places.socket,
+        "version": __version__,
+        "profile": start.places.key,
+        "configPath": config_file,
+        "activation": start.activation,
+    }
+    if sys.platform == "win32":
+        from hearth.daemon.degraded import windows
+
+        windows.serve(Degraded(reason, None, has_config_changed, facts), listener, is_welcome)
+    else:
+        from hearth.daemon.degraded import posix
+
+        def execute_again() -> None:
+            listener.hand_on()
+            core_dumps.restore()
+            posix.execute_again(start.again)
+
+        posix.serve(Degraded(reason, execute_again, has_config_changed, facts), listener, start.notifier, is_welcome)

@@ -64,7 +64,7 @@ def serve(places: Places, transport: str, http_bind: str, http_port: int, allow_
     In a client's configuration:
       {"mcpServers": {"hearth": {"command": "hearth", "args": ["serve", "--transport", "stdio"]}}}
     """
-    from hearth.daemon import main
+    from hearth.daemon.main import main
 
     stdio, http = TRANSPORTS[transport]
     more = ["--stdio"] if stdio else ["--aloud"]

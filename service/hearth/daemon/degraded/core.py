@@ -1,4 +1,7 @@
-"""Core of the degraded daemon, which cannot serve and says why. Standard library only: it works when nothing else does.
+"""Core of the degraded daemon, which cannot serve and tells every client why.
+
+Standard library only, and nothing of Hearth: the core works when nothing else can be imported. `posix` and `windows`
+are its shells: they wait for clients, and pass on the bytes that come.
 
 Every request is answered with -32603 and the reason. When the cause may be fixed (the config file has changed, or some
 seconds have passed), the daemon tells its bridges to reconnect and executes itself again. The bridges send unanswered
@@ -10,106 +13,67 @@ import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Protocol
-
-from hearth.daemon.degraded import last_resort
-from hearth.daemon.main import Start, signature
-from hearth.errors import FrameError, HearthError, StartError
-from hearth.host import connections
-from hearth.host.listening import Listener
-from hearth.host.posix import core_dumps
-from hearth.host.stdio import say
-from hearth.wire.frames import MESSAGE_LIMIT_BYTES, PROTOCOL_VERSION, FrameDecoder, encode
-
-if TYPE_CHECKING:
-    from hearth.daemon.daemon_lock import DaemonLock
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 # How long a degraded daemon without connections stays after the last request.
 IDLE_SECONDS = 60.0
 # A cause other than the config file cannot be watched; a request this long after the last attempt triggers the next.
 RETRY_SECONDS = 2.0
+# The same as in `wire.frames`, which may be the module that cannot be imported.
+PROTOCOL_VERSION = 1
+MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024
+_PREFIX_BYTES = 6
+_FIRST_FRAME_BYTE_BELOW = 0x10
+_INTERNAL_ERROR = -32603
 
 
-def run(start: Start, cause: Exception) -> int:
-    """Explain `cause` to every client until it may be fixed or no client asks, and return the exit code."""
-    reason = describe(cause)
-    claim: DaemonLock | None = None
-    try:
-        claim = _claim(start)
-        listener = start.listen()
-        if claim:
-            claim.register("degraded", "", listener.path, listener.token)
-    except HearthError as exc:
-        if claim:
-            claim.release()
-        return _give_up(start, reason if reason == str(exc) else f"{reason} ({exc})", exc)
-    level = "<3>" if start.activation == "systemd" else ""
-    say(f"{level}hearth: degraded: {reason}")
-    start.report("ok")
-    try:
-        Degraded(start, listener, reason).serve()
-        return 0
-    finally:
-        listener.retire()
-        if claim:
-            claim.release()
-
-
-def _give_up(start: Start, reason: str, exc: HearthError) -> int:
-    say(f"hearth: {reason}")
-    start.report(reason)
-    return exc.exit_code
-
-
-def describe(cause: Exception) -> str:
-    """Return the reason why the daemon cannot serve, for people."""
-    if isinstance(cause, HearthError):
+def describe(cause: BaseException) -> str:
+    """Return the reason why the daemon cannot serve, and what to do: Hearth's own errors say it, others are bugs."""
+    if hasattr(cause, "exit_code"):
         return str(cause)
-    return last_resort.sentence(cause)
+    if isinstance(cause, ImportError):
+        return (
+            f"Hearth's installation is broken ({cause.name or 'a module'} cannot be loaded): it was moved, or is"
+            " incomplete; `hearth doctor --fix` repairs what starts it, else install it again"
+        )
+    return f"Hearth's installation is broken ({type(cause).__name__}: {cause}); install it again"
 
 
-def exit_code_of(cause: Exception) -> int:
+def exit_code_of(cause: BaseException) -> int:
     """Return the exit code for the reason, for scripts."""
-    return cause.exit_code if isinstance(cause, HearthError) else HearthError.exit_code
+    return int(getattr(cause, "exit_code", 1))
 
 
-def _claim(start: Start) -> "DaemonLock | None":
-    """Take the daemon lock. An activated daemon goes on without it and gets None; others raise the error."""
-    try:
-        from hearth.daemon.daemon_lock import DaemonLock
-
-        claim = DaemonLock(start.places)
-        claim.take(start.adopted)
-    except Exception:
-        if not start.adopted:
-            raise
-        return None
-    return claim
+class Leaving(Exception):
+    """Exception that ends this daemon, because another daemon will answer."""
 
 
 class Degraded:
-    """Degraded daemon with its reason, its clients and its lifetime. Nothing here can block or grow without bound."""
+    """Degraded daemon with its reason, its clients and its lifetime. Nothing here can block or grow without bound.
 
-    def __init__(self, start: Start, listener: Listener, reason: str) -> None:
-        self.start = start
-        self.listener = listener
+    `execute_again` replaces this process by the next daemon; None where a process cannot do that. `facts` are the parts
+    of the status document that the core does not know.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        execute_again: Callable[[], None] | None,
+        has_config_changed: Callable[[], bool] = lambda: False,
+        facts: Mapping[str, object] | None = None,
+    ) -> None:
         self.reason = reason
-        self._begun = time.monotonic()
-        self._heard = self._begun
-        self.guests: set[Guest] = set()
+        self.clients: set[DegradedClient] = set()
+        self._execute_again = execute_again
+        self._has_config_changed = has_config_changed
+        self._facts = facts or {}
+        self._begun = self._heard = time.monotonic()
         self._going = False
-
-    def serve(self) -> None:
-        """Answer clients with the reason until `is_over`."""
-        if sys.platform == "win32":
-            from hearth.daemon.degraded.pipes import serve
-        else:
-            from hearth.daemon.degraded.sockets import serve
-        serve(self)
 
     def is_over(self) -> bool:
         """Tell whether the daemon should exit."""
-        return self._going or not (self.guests or time.monotonic() - self._heard < IDLE_SECONDS)
+        return self._going or not (self.clients or time.monotonic() - self._heard < IDLE_SECONDS)
 
     def leave(self) -> None:
         """Exit as soon as possible."""
@@ -117,52 +81,56 @@ class Degraded:
 
     def consulted(self) -> None:
         """Handle a connection or a request: execute this program again if the cause may be fixed."""
-        if self.may_be_mended():
-            self.start_anew()
+        if self.may_be_fixed():
+            self.restart()
 
-    def may_be_mended(self) -> bool:
+    def may_be_fixed(self) -> bool:
         """Tell whether the config has changed, or enough time has passed for another cause to be fixed."""
         self._heard = time.monotonic()
-        changed = signature(self.start.places.config_file()) != self.start.config_seen
-        return changed or self._heard - self._begun > RETRY_SECONDS
+        return self._has_config_changed() or self._heard - self._begun > RETRY_SECONDS
 
-    def start_anew(self) -> None:
-        """Execute this program again; return only if that is impossible now. Raises Leaving on Windows."""
+    def restart(self) -> None:
+        """Execute this program again; return only if that is impossible now. Raises Leaving where it must exit."""
         if not os.access(sys.executable, os.X_OK):
             # The interpreter is being replaced: stay, and try later.
             self._begun = time.monotonic()
             return
-        for guest in self.guests:
-            guest.dismiss()
-        if sys.platform == "win32":
-            self.leave()
-            raise Leaving
-        self.listener.hand_on()
-        core_dumps.restore()
-        os.execv(sys.executable, [sys.executable, "-I", "-m", "hearth.daemon", *self.start.again])
+        for client in self.clients:
+            client.dismiss()
+        if self._execute_again:
+            self._execute_again()
+        self.leave()
+        raise Leaving
+
+    def status(self) -> dict[str, object]:
+        """Return the status document."""
+        return {
+            "running": True, "pid": os.getpid(), "executable": sys.executable,
+            "uptimeSeconds": round(time.monotonic() - self._begun, 3), "owner": None, "daemonId": "degraded",
+            "configHash": "", "configError": None, "containment": None, "degraded": self.reason,
+            "sessions": [], "upstreams": [], **self._facts,
+        }  # fmt: skip
 
 
-def is_welcome(connection: connections.Connection) -> bool:
-    """Tell whether the peer is this user. Other allowed users are named in the config, which may be broken."""
-    return connections.refusal(connections.peer_of(connection), (), ()) is None
+def explain_to_streams(read: Callable[[], bytes], write: Callable[[bytes], None], reason: str) -> None:
+    """Answer a client on standard input and output until it closes its end, or stops reading.
 
+    Clients show the error that answers their first request, but hide a server's standard error.
+    """
 
-def unavailable(reason: str) -> bytes:
-    """Return the response to an HTTP client."""
-    body = json.dumps({"error": reason}).encode()
-    head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\nRetry-After: 5"
-    return f"{head}\r\nVary: Origin\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    def answer_all(complete: list[bytes]) -> None:
+        for answer in [answer_to(line, reason) for line in complete if line.strip()]:
+            if answer is not None:
+                write(answer + b"\n")
 
-
-class Leaving(Exception):
-    """Exception that ends this daemon, because another daemon will answer."""
-
-
-class Mouthpiece(Protocol):
-    """Protocol for the writing side of a client's connection."""
-
-    def sendall(self, data: bytes, /) -> object:
-        """Write everything. Raises OSError."""
+    lines = Lines()
+    try:
+        while lines.size <= MESSAGE_LIMIT_BYTES and (data := read()):
+            answer_all(lines.receive(data))
+        answer_all([lines.rest()])
+    except OSError:
+        # The client has stopped reading.
+        pass
 
 
 class Lines:
@@ -188,52 +156,87 @@ class Lines:
         return b"".join(self._parts)
 
 
-class Guest:
+class Frames:
+    """Splitter of incoming data into frames: as much of docs/protocol.md as an error needs."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def receive(self, data: bytes) -> list[tuple[bytes, bytes]]:
+        """Take data and return the headers and payloads that it completes. Raises ValueError."""
+        self._data += data
+        found = []
+        while len(self._data) >= _PREFIX_BYTES:
+            total, size = int.from_bytes(self._data[:4], "big"), int.from_bytes(self._data[4:_PREFIX_BYTES], "big")
+            if size < 2 or not 0 <= total - size - 2 <= MESSAGE_LIMIT_BYTES:
+                raise ValueError(f"a frame of {total} bytes with a header of {size}")
+            if len(self._data) < 4 + total:
+                break
+            frame = bytes(self._data[_PREFIX_BYTES : 4 + total])
+            del self._data[: 4 + total]
+            found.append((frame[:size], frame[size:]))
+        return found
+
+
+def encode_frame(fields: Mapping[str, object], payload: bytes = b"") -> bytes:
+    """Return a frame with these fields in its header."""
+    header = json.dumps(fields).encode()
+    return (2 + len(header) + len(payload)).to_bytes(4, "big") + len(header).to_bytes(2, "big") + header + payload
+
+
+class ClientWriter(Protocol):
+    """Protocol for the writing side of a client's connection."""
+
+    def sendall(self, data: bytes, /) -> object:
+        """Write everything. Raises OSError."""
+
+
+class DegradedClient:
     """Client connection that speaks frames or lines; the first byte decides."""
 
-    def __init__(self, connection: Mouthpiece, token: str = "") -> None:
+    def __init__(self, connection: ClientWriter, token: str = "") -> None:
         self._connection = connection
         # The token that the client's first frame has to show; empty where the kernel identifies the peer.
         self._token = token
-        self._frames: FrameDecoder | None = None
+        self._frames: Frames | None = None
         self._lines: Lines | None = None
         self._taken = 0
 
-    def receive(self, host: Degraded, data: bytes) -> bool:
-        """Answer the data that was read, which is empty at EOF; return False when the connection is over."""
+    def receive(self, daemon: Degraded, data: bytes) -> bool:
+        """Answer the data that was read, which is empty at EOF; return False when the connection is over.
+
+        Raises OSError if the client does not read, and ValueError if its data makes no sense.
+        """
         if not data:
             rest = self._lines.rest() if self._lines else b""
-            self._say_line(answer_to(rest, host.reason) if rest else None)
+            self._say_line(answer_to(rest, daemon.reason) if rest else None)
             return False
         if self._frames is None and self._lines is None:
-            if self._token and data[0] >= 0x10:
+            if data[0] < _FIRST_FRAME_BYTE_BELOW:
+                self._frames = Frames()
+            elif self._token:
                 return False
-            if data[0] < 0x10:
-                self._frames = FrameDecoder()
             elif data[:1].isupper():
-                host.consulted()
-                self._connection.sendall(unavailable(host.reason))
+                daemon.consulted()
+                self._connection.sendall(unavailable(daemon.reason))
                 return False
             else:
                 self._lines = Lines()
         if self._frames is not None:
-            frames = self._frames.receive_data(data)
-            if self._token and frames:
-                # The first frame has to show the token; a client that does not show it is not told the reason.
-                if not _has_token(frames[0][0], self._token):
-                    return False
-                self._token = ""
-            return all(self._receive_frame(host, header, payload) for header, payload in frames)
+            return all(self._receive_frame(daemon, *frame) for frame in self._frames.receive(data))
         assert self._lines is not None
-        lines = self._lines.receive(data)
-        if self._lines.size > MESSAGE_LIMIT_BYTES:
+        return self._receive_lines(daemon, self._lines, data)
+
+    def _receive_lines(self, daemon: Degraded, lines: Lines, data: bytes) -> bool:
+        complete = lines.receive(data)
+        if lines.size > MESSAGE_LIMIT_BYTES:
             return False
-        mended = host.may_be_mended()
-        for line in lines:
-            self._say_line(answer_to(line, host.reason))
-        if mended:
+        may_be_fixed = daemon.may_be_fixed()
+        for line in complete:
+            self._say_line(answer_to(line, daemon.reason))
+        if may_be_fixed:
             # Only after the answers: no bridge would send this client's lines again.
-            host.start_anew()
+            daemon.restart()
         return True
 
     def _say_line(self, answer: bytes | None) -> None:
@@ -241,14 +244,19 @@ class Guest:
             self._connection.sendall(answer + b"\n")
 
     def _say(self, header: dict[str, object], payload: bytes = b"") -> None:
-        self._connection.sendall(encode(json.dumps(header).encode(), payload))
+        self._connection.sendall(encode_frame(header, payload))
 
-    def _receive_frame(self, host: Degraded, header: bytes, payload: bytes) -> bool:
+    def _receive_frame(self, daemon: Degraded, header: bytes, payload: bytes) -> bool:
         frame = _read_header(header)
+        if self._token:
+            # The first frame has to show the token; a client that does not show it is not told the reason.
+            if not _is_token(frame.get("token"), self._token):
+                return False
+            self._token = ""
         kind, seq = frame.get("type"), frame.get("seq", 0)
         if kind == "mcp":
-            host.consulted()
-            answer = answer_to(payload, host.reason)
+            daemon.consulted()
+            answer = answer_to(payload, daemon.reason)
             self._taken = seq
             if answer is None:
                 self._say({"type": "ack", "seq": seq, "done": [seq]})
@@ -258,20 +266,14 @@ class Guest:
             self._say({"type": "helloAck", "protocol": PROTOCOL_VERSION, "sessionId": "degraded", "secret": "",
                        "daemonId": "degraded", "isOwner": False, "heartbeatSeconds": 5})  # fmt: skip
         elif kind == "status":
-            self._say({"type": "status", "re": seq}, json.dumps(_status(host)).encode())
-        elif kind in ("reload", "shutdown"):
-            return self._act(host, kind, seq)
-        elif kind in ("tools", "restart"):
-            self._say({"type": kind, "re": seq, "ok": False, "message": host.reason})
+            self._say({"type": "status", "re": seq}, json.dumps(daemon.status()).encode())
+        elif kind in ("tools", "restart", "reload", "shutdown"):
+            self._say({"type": kind, "re": seq, "ok": kind == "shutdown", "message": daemon.reason})
+            if kind == "shutdown":
+                daemon.leave()
+            elif kind == "reload":
+                daemon.consulted()
         return bool(kind != "goodbye")
-
-    def _act(self, host: Degraded, kind: str, seq: int) -> bool:
-        self._say({"type": kind, "re": seq, "ok": kind == "shutdown", "message": host.reason})
-        if kind == "shutdown":
-            host.leave()
-        else:
-            host.consulted()
-        return True
 
     def dismiss(self) -> None:
         """Tell a bridge to reconnect; lines that were not answered count as never taken."""
@@ -283,21 +285,27 @@ class Guest:
 
 
 def _read_header(header: bytes) -> dict[str, Any]:
-    """Return the header of a frame. Raises FrameError: over TCP, any user of this machine can send one."""
+    """Return the header of a frame. Raises ValueError: over TCP, any user of this machine can send one."""
     try:
         found = json.loads(header)
-    except (ValueError, RecursionError) as exc:
-        raise FrameError("the header is not JSON, or is nested too deeply") from exc
-    if not isinstance(found, dict):
-        raise FrameError("the header is not an object")
-    return found
+    except RecursionError as exc:
+        raise ValueError("the header is nested too deeply") from exc
+    if isinstance(found, dict):
+        return found
+    raise ValueError("the header is not an object")
 
 
-def _has_token(header: bytes, token: str) -> bool:
+def _is_token(given: object, token: str) -> bool:
     import hmac
 
-    given = _read_header(header).get("token")
     return isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
+
+
+def unavailable(reason: str) -> bytes:
+    """Return the response to an HTTP client."""
+    body = json.dumps({"error": reason}).encode()
+    head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\nRetry-After: 5"
+    return f"{head}\r\nVary: Origin\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 def answer_to(line: bytes, reason: str) -> bytes | None:
@@ -316,18 +324,5 @@ def answer_to(line: bytes, reason: str) -> bytes | None:
 def _error(message: object, reason: str) -> dict[str, object] | None:
     if not isinstance(message, dict) or "id" not in message or "method" not in message:
         return None
-    error = {"code": StartError.rpc_code, "message": f"Hearth cannot serve: {reason}"}
+    error = {"code": _INTERNAL_ERROR, "message": f"Hearth cannot serve: {reason}"}
     return {"jsonrpc": "2.0", "id": message["id"], "error": error}
-
-
-def _status(host: Degraded) -> dict[str, object]:
-    from hearth import __version__
-
-    return {
-        "running": True, "pid": os.getpid(), "endpoint": host.start.places.socket, "version": __version__,
-        "executable": sys.executable, "uptimeSeconds": round(time.monotonic() - host._begun, 3), "owner": None,
-        "daemonId": "degraded",
-        "profile": host.start.places.key, "configPath": host.start.places.config_file(), "configHash": "",
-        "configError": None, "activation": host.start.activation, "containment": None, "degraded": host.reason,
-        "sessions": [], "upstreams": [],
-    }  # fmt: skip

@@ -1,6 +1,35 @@
-"""What somebody says whom nobody can serve."""
+"""The core of the degraded daemon, which works when nothing else of Hearth can be imported."""
 
-from hearth.daemon.degraded.core import Lines
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+from hearth.daemon.degraded import core, posix
+from hearth.daemon.degraded.core import Frames, Lines, encode_frame
+from hearth.wire import frames
+
+
+@pytest.mark.parametrize("module", [core, posix])
+def test_core_and_last_resort_need_nothing_but_the_standard_library(module: object) -> None:
+    tree = ast.parse(Path(str(getattr(module, "__file__"))).read_text(encoding="utf-8"))  # noqa: B009
+    found = {name.name for node in tree.body if isinstance(node, ast.Import) for name in node.names}
+    found |= {node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)}
+    assert found - sys.stdlib_module_names - {"collections.abc", "hearth.daemon.degraded.core"} == set()
+
+
+def test_its_frames_are_those_of_the_protocol() -> None:
+    assert (core.PROTOCOL_VERSION, core.MESSAGE_LIMIT_BYTES) == (frames.PROTOCOL_VERSION, frames.MESSAGE_LIMIT_BYTES)
+    assert encode_frame({"type": "mcp"}, b"payload") == frames.encode(b'{"type": "mcp"}', b"payload")
+    sent = frames.encode(b"{}") + frames.encode(b'{"seq": 1}', b"x" * 70000)
+    for size in (1, 5, 7, len(sent)):
+        decoder = Frames()
+        found = [frame for at in range(0, len(sent), size) for frame in decoder.receive(sent[at : at + size])]
+        assert found == [(b"{}", b""), (b'{"seq": 1}', b"x" * 70000)]
+    for prefix in ("00000004 0001", "00000004 0003", "0f000000 0002"):
+        with pytest.raises(ValueError, match="a frame of"):
+            Frames().receive(bytes.fromhex(prefix))
 
 
 def test_lines_are_whole_wherever_what_comes_is_cut() -> None:
