@@ -7,9 +7,8 @@
     │   ├── MessageError       … as JSON-RPC; carries the id when one could be found
     │   │   └── OverLimit      … or more messages than allowed; carries when to retry
     │   └── TooLarge           … beyond a limit
+    ├── FileAccessError        a folder, a lock or a private file cannot be used
     ├── StartError             a daemon could not be started
-    │   ├── FileAccessError    … because a folder, a lock or a private file cannot be used; other users of such
-    │   │                        files catch this one alone
     │   ├── AlreadyRunning     … because another one runs; carries which
     │   │   └── RunsElsewhere  … at another socket; carries which
     │   ├── BadAddress         … because the given address makes no sense
@@ -18,6 +17,7 @@
     │   └── TurnedAway         … except with the reason why it accepts no more connections
     ├── Refused                a request was understood and denied
     │   └── NoRoom             … because there are too many already
+    ├── InstallationChanged    a module cannot be loaded any more
     ├── VaultError             a secret could not be stored, or found where it was stored
     └── UpstreamError          an MCP server could not be started, or died
         ├── UpstreamBusy       … or does not read its input
@@ -108,14 +108,12 @@ class InstallationChanged(HearthError):
         )
 
 
+class FileAccessError(HearthError):
+    """Error for an unusable folder, lock or private file; the sentence says why and what to do."""
+
+
 class StartError(HearthError):
     """Error for a daemon that could not be started; the sentence says why and what to do."""
-
-    exit_code = 1
-
-
-class FileAccessError(StartError):
-    """Error for an unusable folder, lock or private file; the sentence says why and what to do."""
 
 
 class AlreadyRunning(StartError):

@@ -11,7 +11,7 @@ The caller has to try whether a daemon can be reached from here.
 import os
 
 from hearth import paths
-from hearth.errors import StartError
+from hearth.errors import FileAccessError
 from hearth.host import private_files, system
 from hearth.host.folders import make_private
 from hearth.host.locks import Lock
@@ -32,7 +32,7 @@ class ProfileLock:
     def take(self) -> str | None:
         """Take the profile's lock; if another daemon has it, return the socket path that names that daemon.
 
-        An empty path means that the holder has not published its socket yet. Raises StartError.
+        An empty path means that the holder has not published its socket yet. Raises FileAccessError.
         """
         make_private(self._folder)
         lock = Lock(os.path.join(self._folder, machine() + ".lock"))
@@ -44,7 +44,7 @@ class ProfileLock:
         return _read(lock.path)
 
     def run_beside(self) -> None:
-        """Take a separate lock, so that this daemon is visible, too. Raises StartError."""
+        """Take a separate lock, so that this daemon is visible, too. Raises FileAccessError."""
         self._lock = Lock(os.path.join(self._folder, f"{machine()}-{os.urandom(4).hex()}.lock"))
         self._lock.acquire(blocking=False)
 
@@ -117,7 +117,7 @@ def _is_held(path: str) -> bool:
     try:
         if lock.acquire(blocking=False):
             return False
-    except StartError:
+    except FileAccessError:
         return False
     finally:
         lock.release()

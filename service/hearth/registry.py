@@ -7,7 +7,7 @@ is gone, which a reused pid does not hide. Knows nothing of sockets: the caller 
 
 import os
 
-from hearth.errors import StartError
+from hearth.errors import FileAccessError
 from hearth.host import private_files, processes
 from hearth.host.folders import make_private, refusal, remove_file
 from hearth.host.locks import Lock
@@ -56,7 +56,7 @@ class RegistryEntry(Record):
 
 
 def prepare(places: Places) -> None:
-    """Create the daemon's folders, private to this user. Raises StartError, which names the unusable folder and why."""
+    """Create the daemon's folders, private to this user. Raises FileAccessError, which names the folder."""
     for folder in places.private_folders():
         make_private(folder)
 
@@ -80,7 +80,7 @@ def endpoint(places: Places) -> str:
 
 
 def write(places: Places, entry: RegistryEntry) -> None:
-    """Write the entry atomically: a reader sees the old one or the new one, never half of it. Raises StartError."""
+    """Write the entry atomically: a reader sees the old one or the new one. Raises FileAccessError."""
     import json
 
     if not os.path.isdir(places.folder):
@@ -108,7 +108,7 @@ def sweep(places: Places) -> None:
         entry = read(places)
         if entry is not None and not is_alive(entry):
             remove(places)
-    except StartError:
+    except FileAccessError:
         # The folder cannot be written to: the start of a daemon reports that.
         pass
     finally:

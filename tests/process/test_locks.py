@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from hearth.errors import StartError
+from hearth.errors import FileAccessError
 from hearth.host.locks import Lock
 
 # For a process to start, or the kernel to hand a lock on, on a machine that is busy with other things.
@@ -190,12 +190,12 @@ def test_many_processes_take_turns(path: str) -> None:
 def test_a_link_in_place_of_the_file_is_not_followed(path: str, tmp_path: Path) -> None:
     os.mkdir(os.path.dirname(path), 0o700)
     os.symlink(tmp_path / "elsewhere", path)
-    with pytest.raises(StartError, match="is a symbolic link"):
+    with pytest.raises(FileAccessError, match="is a symbolic link"):
         Lock(path).acquire()
     assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_folder_in_place_of_the_file_is_one_sentence(path: str) -> None:
     os.makedirs(path)
-    with pytest.raises(StartError, match=r"cannot lock .*daemon\.lock: a folder is where a file should be"):
+    with pytest.raises(FileAccessError, match=r"cannot lock .*daemon\.lock: a folder is where a file should be"):
         Lock(path).acquire()

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hearth import registry
-from hearth.errors import StartError
+from hearth.errors import FileAccessError
 from hearth.host import processes
 from hearth.paths import Places
 from hearth.registry import RegistryEntry
@@ -110,10 +110,10 @@ def test_any_bytes_are_an_entry_or_none(places: Places, data: bytes) -> None:
 def test_a_folder_in_place_of_the_entry_is_none_to_a_reader_and_a_sentence_to_a_writer(places: Places) -> None:
     os.makedirs(os.path.join(places.registry, "full"))
     assert registry.read(places) is None
-    with pytest.raises(StartError, match="a folder is where a file should be"):
+    with pytest.raises(FileAccessError, match="a folder is where a file should be"):
         registry.write(places, entry_of(os.getpid()))
     assert os.listdir(places.folder) == ["daemon.json"]
-    with pytest.raises(StartError, match="cannot remove"):
+    with pytest.raises(FileAccessError, match="cannot remove"):
         registry.remove(places)
 
 
@@ -164,16 +164,16 @@ def test_a_folder_that_others_may_enter_is_closed_to_them(places: Places) -> Non
 
 def test_a_link_to_elsewhere_is_refused(places: Places, tmp_path: Path) -> None:
     os.symlink(tmp_path, os.path.dirname(places.folder))
-    with pytest.raises(StartError, match="is a symbolic link, which is not followed here; remove the link"):
+    with pytest.raises(FileAccessError, match="is a symbolic link, which is not followed here; remove the link"):
         registry.prepare(places)
     assert os.listdir(tmp_path) == []
 
 
 def test_a_file_in_place_of_the_folder_is_one_sentence(places: Places) -> None:
     Path(os.path.dirname(places.folder)).touch()
-    with pytest.raises(StartError, match="should be a folder and is a file; move it away"):
+    with pytest.raises(FileAccessError, match="should be a folder and is a file; move it away"):
         registry.prepare(places)
-    with pytest.raises(StartError, match="a part of the path is a file"):
+    with pytest.raises(FileAccessError, match="a part of the path is a file"):
         registry.Lock(places.daemon_lock).acquire()
 
 
@@ -182,7 +182,7 @@ def test_a_file_in_place_of_the_folder_is_one_sentence(places: Places) -> None:
 def test_a_folder_of_another_user_is_refused(places: Places) -> None:
     os.mkdir(os.path.dirname(places.folder), 0o700)
     os.chown(os.path.dirname(places.folder), 12345, 12345)
-    with pytest.raises(StartError, match="belongs to user 12345, not to you"):
+    with pytest.raises(FileAccessError, match="belongs to user 12345, not to you"):
         registry.prepare(places)
 
 
@@ -195,9 +195,9 @@ def test_a_folder_of_another_user_is_refused(places: Places) -> None:
 def test_what_the_system_refuses_is_one_sentence(options: str, reason: str) -> None:
     script = (
         "import os, sys\n"
-        "from hearth import registry; from hearth.paths import Places; from hearth.errors import StartError\n"
+        "from hearth import registry; from hearth.paths import Places; from hearth.errors import FileAccessError\n"
         "try: registry.prepare(Places()); print('made')\n"
-        "except StartError as exc: print(exc)\n"
+        "except FileAccessError as exc: print(exc)\n"
     )
     with TemporaryDirectory(dir="/tmp") as folder:
         command = f'mount -t tmpfs -o {options} none {folder} && exec {sys.executable} -c "$0"'

@@ -11,7 +11,7 @@ from time import monotonic
 
 from hearth.bridge import activation, connector, jsonlite
 from hearth.bridge.activation import Attempt
-from hearth.errors import FrameError, HearthError, StartError, Unreachable
+from hearth.errors import FileAccessError, FrameError, HearthError, Unreachable
 from hearth.host.folders import remove_file
 from hearth.host.locks import Lock
 from hearth.paths import Places
@@ -125,7 +125,7 @@ class Finder:
 
 
 def _try(bridge: "Bridge", seconds: float) -> Attempt:
-    """Connect, or start a daemon and connect. Raises Unreachable or StartError when waiting would not help."""
+    """Connect, or start a daemon and connect. Raises HearthError when waiting would not help."""
     found = attempt(bridge.places)
     if found.absent and _has_moved(bridge):
         found = attempt(bridge.places)
@@ -245,7 +245,7 @@ def _is_held(places: Places) -> bool:
         if not lock.acquire(blocking=False):
             return True
         remove_file(places.registry)
-    except StartError:
+    except FileAccessError:
         # The folder cannot be used: the start of a daemon reports that.
         return False
     finally:

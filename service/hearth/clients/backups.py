@@ -106,7 +106,7 @@ def every() -> KnownBackups:
 
 
 def save(trace: Trace) -> None:
-    """Store a trace, replacing the previous one of the same file. Raises StartError."""
+    """Store a trace, replacing the previous one of the same file. Raises FileAccessError."""
     document = {
         "path": trace.path,
         "original": None if trace.original is None else digest(trace.original),
@@ -124,7 +124,7 @@ def save(trace: Trace) -> None:
 
 
 def set_aside(trace: Trace) -> None:
-    """Keep the original for the user, independently of the trace. Raises StartError."""
+    """Keep the original for the user, independently of the trace. Raises FileAccessError."""
     make_private(folder())
     try:
         private_files.write(trace.aside, trace.original or b"", durable=True)
@@ -133,7 +133,7 @@ def set_aside(trace: Trace) -> None:
 
 
 def forget(trace: Trace) -> None:
-    """Remove a trace, once the file is restored or the original was set aside. Raises StartError."""
+    """Remove a trace, once the file is restored or the original was set aside. Raises FileAccessError."""
     remove_file(trace.place)
     _remove_copies(trace)
 
@@ -197,17 +197,17 @@ def imported(table: Table, name: str) -> str | None:
 
 
 def remember(table: Table, name: str, server: str) -> None:
-    """Record the name of the server that an entry was imported as. Raises StartError, Refused."""
+    """Record the name of the server that an entry was imported as. Raises FileAccessError, Refused."""
     remember_all([(table, name, server)])
 
 
 def remember_all(imported: Iterable[tuple[Table, str, str]]) -> Former:
-    """Record several imports, all or none. Return the argument for `take_back`. Raises StartError, Refused."""
+    """Record several imports, all or none. Return the argument for `take_back`. Raises FileAccessError, Refused."""
     return _changed({_key(table, name): server for table, name, server in imported})
 
 
 def take_back(former: Former) -> None:
-    """Restore the records that `remember_all` changed. Raises StartError, Refused."""
+    """Restore the records that `remember_all` changed. Raises FileAccessError, Refused."""
     _changed(former)
 
 

@@ -71,8 +71,8 @@ def connect(
 ) -> TableOutcome:
     """Put bridges into a table: in place of entries (`replace`: entry to server), or one for all servers (`whole`).
 
-    Entries that are disabled, or connected to Hearth already, are left. Raises ConfigError, Refused, StartError; the
-    file is then as it was.
+    Entries that are disabled, or connected to Hearth already, are left. Raises ConfigError, Refused,
+    FileAccessError; the file is then as it was.
     """
     if os.path.realpath(table.path) == os.path.realpath(places.config_file()):
         raise ConfigError(
@@ -84,7 +84,7 @@ def connect(
 
 
 def disconnect(table: Table, dry_run: bool = False) -> TableOutcome:
-    """Restore the original entries of a table. Raises ConfigError, Refused, StartError; the file is then as it was."""
+    """Restore the original entries of a table. As in `connect`, an error leaves the file as it was."""
     return _change(table, dry_run, lambda data, trace: _disconnected(table, data, trace))
 
 

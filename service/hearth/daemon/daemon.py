@@ -26,7 +26,7 @@ from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
 from hearth.daemon.services import Wire
 from hearth.daemon.status_line import StatusLine
-from hearth.errors import ConfigError, StartError, UpstreamError
+from hearth.errors import ConfigError, FileAccessError, UpstreamError
 from hearth.host import children, signals
 from hearth.host.listening import Listener
 from hearth.hub.control_api import ControlApi
@@ -282,7 +282,7 @@ class Daemon:
         self._tick()
         try:
             self._register()
-        except StartError as exc:
+        except FileAccessError as exc:
             # The entry is a hint; the config is in force.
             log.warning("%s", exc)
 

@@ -5,7 +5,7 @@ import os
 import time
 
 from hearth import __version__, registry
-from hearth.errors import AlreadyRunning, RunsElsewhere, StartError
+from hearth.errors import AlreadyRunning, FileAccessError, RunsElsewhere, StartError
 from hearth.host import processes, reachability, signals, system
 from hearth.paths import Places
 from hearth.profile_lock import ProfileLock
@@ -30,7 +30,7 @@ class DaemonLock:
         self._started_at = time.time()
 
     def take(self, activated: bool) -> None:
-        """Acquire the lock. Raises AlreadyRunning, which names the holder, and StartError if the folder is unusable.
+        """Acquire the lock. Raises AlreadyRunning, which names the holder, StartError and FileAccessError.
 
         An activated daemon asks a self-started one to hand over: the service manager's socket has replaced its file,
         so no new client could ever reach it.
@@ -82,9 +82,7 @@ class DaemonLock:
                 return
             log.warning("another daemon of this profile runs too: socket=%s", first or "unknown")
             self._profile.run_beside()
-        except AlreadyRunning:
-            raise
-        except StartError as exc:
+        except FileAccessError as exc:
             # Without a state folder daemons of one profile do not see each other; each serves its clients.
             log.warning("daemons of this profile do not see each other: %s", exc)
 
@@ -118,7 +116,7 @@ class DaemonLock:
         return AlreadyRunning(f"another daemon holds {self._places.daemon_lock}: {who}")
 
     def register(self, daemon_id: str, config_hash: str, endpoint: str, token: str = "") -> None:
-        """Write the registry entry of this daemon and its endpoint. Raises StartError."""
+        """Write the registry entry of this daemon and its endpoint. Raises FileAccessError."""
         entry = registry.RegistryEntry(
             daemon_id=daemon_id,
             endpoint=endpoint,
@@ -141,7 +139,7 @@ class DaemonLock:
             # about to write its entry there.
             if entry is not None and entry.pid == os.getpid():
                 registry.remove(self._places)
-        except StartError:
+        except FileAccessError:
             # The folder became read-only; the entry is stale by its pid.
             pass
         self._profile.release()

@@ -10,7 +10,7 @@ import time
 from hearth import config
 from hearth.config import Config
 from hearth.config.loader import FILE_LIMIT_BYTES, interpret, read_file
-from hearth.errors import ConfigError, StartError
+from hearth.errors import ConfigError, FileAccessError
 from hearth.host import folders, private_files
 from hearth.paths import Places
 
@@ -47,7 +47,7 @@ def keep(places: Places, settings: Config) -> None:
     """Keep a copy of the config file that `settings` were read from. A failure is a warning in the log."""
     try:
         _keep(places, settings)
-    except (OSError, ValueError, ConfigError, StartError) as exc:
+    except (OSError, ValueError, ConfigError, FileAccessError) as exc:
         log.warning("the config cannot be kept for a start with a broken one: %s", exc)
 
 

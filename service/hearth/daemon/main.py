@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from hearth.errors import AlreadyRunning, HearthError, Refused, RunsElsewhere, StartError
+from hearth.errors import AlreadyRunning, FileAccessError, HearthError, Refused, RunsElsewhere, StartError
 from hearth.host.access import OWNER_ONLY, Access
 from hearth.host.linux import systemd
 from hearth.host.listening import Listener, inherit, listen
@@ -159,7 +159,7 @@ class Start:
     def ports(self) -> list[socket.socket]:
         """Return the TCP sockets to serve HTTP on: the inherited ones, and the one that `--http` asks for.
 
-        Raises StartError.
+        Raises StartError and FileAccessError.
         """
         handed = list(getattr(self._listener, "ports", ()))
         if self.http is None:
@@ -189,7 +189,7 @@ class Start:
         return "stdio" if self.streams else self._listener.holder if self._listener else "self"
 
     def listen(self, where: str = "", access: Access = OWNER_ONLY) -> Listener:
-        """Return the inherited listener, or a new one at `where`, as `listen` describes it. Raises StartError."""
+        """Return the inherited listener, or a new one at `where`, as `listen` describes it. Raises the same errors."""
         return self._listener or listen(where, self.places.socket, access)
 
     def report(self, line: str) -> None:
@@ -315,9 +315,9 @@ def _run_degraded(start: Start, cause: Exception) -> int:
     from hearth.daemon.degraded import core
 
     reason = core.describe(cause)
+    is_refused = isinstance(cause, StartError | FileAccessError) or not (start.streams or start.adopted)
     # A person who asked for a port reads this output: no other client needs that daemon.
-    is_for_person = start.http is not None and (isinstance(cause, StartError) or not (start.streams or start.adopted))
-    if is_for_person or start.streams:
+    if (is_for_person := start.http is not None and is_refused) or start.streams:
         say(f"hearth: {reason}")
         if start.streams and not is_for_person:
             # No work is pending that would have to be finished before an interrupt.
@@ -344,11 +344,11 @@ def _run_degraded(start: Start, cause: Exception) -> int:
     start.report("ok")
     try:
         _serve_degraded(start, listener, reason)
-        return 0
     finally:
         listener.retire()
         if lock:
             lock.release()
+    return 0
 
 
 def _take_lock(start: Start) -> "DaemonLock | None":

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def run(start: Start) -> int:
-    """Run the daemon until it stops. Raises AlreadyRunning, StartError and ConfigError before it serves."""
+    """Run the daemon until it stops. Raises StartError, FileAccessError and ConfigError before it serves."""
     if start.streams is not None:
         # Other clients cannot find a stdio daemon: it may run beside the daemon, and once for each client.
         return _serve(start, None)

@@ -255,7 +255,7 @@ def repoint_description(text: str) -> str:
 
 
 def repoint(text: str, places: Places) -> None:
-    """Rewrite an entry to start the bridge of this installation. Raises ConfigError, Refused, StartError."""
+    """Rewrite an entry to start the bridge of this installation. Raises ConfigError, Refused, FileAccessError."""
     table, name, server = unpack_entry(text)
     is_whole = not server and name == connector.WHOLE
     connector.connect(table, {} if is_whole else {name: server}, is_whole, places)

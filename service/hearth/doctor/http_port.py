@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hearth.control_client import systemd_unit
 from hearth.doctor.context import CheckContext
 from hearth.doctor.systemd_manager import Properties
-from hearth.errors import StartError
+from hearth.errors import FileAccessError
 from hearth.findings import Finding
 from hearth.host import tcp_ports
 from hearth.output import status_lines
@@ -44,7 +44,7 @@ def look(context: CheckContext) -> PortFacts:
     has_token, problem = False, ""
     try:
         has_token = http_token.read() is not None
-    except StartError as exc:
+    except FileAccessError as exc:
         problem = str(exc)
     name = units.more[0] if units and units.more else ""
     status = context.word().status

@@ -24,7 +24,7 @@ LOCK_SECONDS = 10.0
 
 @contextmanager
 def held(path: str) -> Iterator[None]:
-    """Keep every other `hearth` from changing the file inside the block. Raises Refused, StartError."""
+    """Keep every other `hearth` from changing the file inside the block. Raises Refused, FileAccessError."""
     # The lock is not beside the file: that folder may belong to another program.
     name = f"{paths.digest(os.path.realpath(path))}.lock"
     lock = FileLock(os.path.join(places.state_dir(), "locks", name))
@@ -39,7 +39,7 @@ def held(path: str) -> Iterator[None]:
 def replace(path: str, data: bytes, is_due: Callable[[], bool] = lambda: True) -> bool:
     """Replace the file with these bytes, or make it; skip that if `is_due`, asked at the last moment, returns False.
 
-    Return whether the file was replaced. Raises StartError, and the file is then unchanged.
+    Return whether the file was replaced. Raises FileAccessError, and the file is then unchanged.
     """
     target = os.path.realpath(path)
     # Set once the file is made: a file that existed before under any name belongs to another program.
@@ -66,7 +66,7 @@ def replace(path: str, data: bytes, is_due: Callable[[], bool] = lambda: True) -
 
 
 def remove(path: str) -> None:
-    """Remove the file; a link to it stays. Raises StartError."""
+    """Remove the file; a link to it stays. Raises FileAccessError."""
     target = os.path.realpath(path)
     try:
         os.unlink(target)

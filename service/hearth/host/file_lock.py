@@ -34,7 +34,7 @@ class FileLock:
     def acquire(self, blocking: bool = True, seconds: float = _FOREVER) -> bool:
         """Take the lock; return False if another holder has kept it for `seconds`, or has it and `blocking` is false.
 
-        Raises StartError if the file cannot be opened. Taking a lock that is held already changes nothing.
+        Raises FileAccessError if the file cannot be opened. Taking a lock that is held already changes nothing.
         """
         try:
             import filelock

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from hearth.errors import StartError
+from hearth.errors import FileAccessError
 from hearth.host.folders import make_private
 
 log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class LineFiles:
             return
         try:
             _append(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
-        except (OSError, StartError) as exc:
+        except (OSError, FileAccessError) as exc:
             if name not in self._failed:
                 log.warning("what it says is not kept: %s", _reason(path, exc), extra={"upstream": name})
             self._failed[name] = time.monotonic() + RETRY_SECONDS
@@ -111,7 +111,7 @@ def _reason(path: str, exc: Exception) -> str:
 
 
 def _append(path: str, data: bytes) -> None:
-    """Append whole lines. Raises OSError and StartError; a line may then be torn, and the next one starts below it."""
+    """Append whole lines. Raises OSError and FileAccessError; a line may be torn then, and the next starts below it."""
     make_private(os.path.dirname(path))
     descriptor = _open_alone(path)
     try:
@@ -152,7 +152,7 @@ def _put_aside(path: str, descriptor: int) -> bool:
 
 
 def _open_alone(path: str) -> int:
-    """Open the file while no other writer of lines writes or moves it. Raises OSError and StartError."""
+    """Open the file while no other writer of lines writes or moves it. Raises OSError and FileAccessError."""
     if sys.platform == "win32":
         return _open(path)
     import fcntl
@@ -173,12 +173,12 @@ def _open_alone(path: str) -> int:
 
 
 def _open(path: str) -> int:
-    """Open the file for this user only. Raises OSError, and StartError if it is not a file of this user."""
+    """Open the file for this user only. Raises OSError, and FileAccessError if it is not a file of this user."""
     descriptor = os.open(path, _FLAGS, 0o600)
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or (sys.platform != "win32" and found.st_uid != os.getuid()):
         os.close(descriptor)
-        raise StartError(f"{path} is not a file of yours; move it away")
+        raise FileAccessError(f"{path} is not a file of yours; move it away")
     if sys.platform != "win32" and stat.S_IMODE(found.st_mode) & 0o077:
         os.fchmod(descriptor, 0o600)
     return descriptor

@@ -178,9 +178,10 @@ def _named(name: str, sock: socket.socket, path: str) -> Listener:
 
 
 def listen(where: str, default: str, access: Access = OWNER_ONLY) -> Listener:
-    """Listen at `unix:PATH`, at `tcp:HOST:PORT`, or at the default socket if `where` is empty. Raises StartError.
+    """Listen at `unix:PATH`, at `tcp:HOST:PORT`, or at the default socket if `where` is empty.
 
-    Where a Unix socket cannot be made, a free port of this machine takes its place.
+    Where a Unix socket cannot be made, a free port of this machine takes its place. Raises StartError, and
+    FileAccessError for its folder.
     """
     if where.startswith(TCP):
         return _bind_tcp(where)

@@ -25,7 +25,7 @@ else:
         def acquire(self, blocking: bool = True) -> bool:
             """Take the lock; return False if another holder has it and `blocking` is false.
 
-            Raises StartError if the file cannot be opened. Taking a lock that is already held changes nothing.
+            Raises FileAccessError if the file cannot be opened. Taking a lock that is already held changes nothing.
             """
             if self._descriptor >= 0:
                 return True

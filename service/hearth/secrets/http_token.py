@@ -9,7 +9,7 @@ import secrets
 import stat
 
 from hearth import places
-from hearth.errors import StartError
+from hearth.errors import FileAccessError
 from hearth.host import folders, private_files, system
 
 _BYTES = 32
@@ -24,7 +24,7 @@ def path() -> str:
 
 
 def read() -> str | None:
-    """Return the token, or None without one. Raises StartError for a file that cannot be used."""
+    """Return the token, or None without one. Raises FileAccessError for a file that cannot be used."""
     file = path()
     try:
         found = private_files.read(file, _LIMIT_BYTES).decode("ascii").strip()
@@ -33,7 +33,7 @@ def read() -> str | None:
     except OSError as exc:
         raise folders.refusal("read", file, exc) from exc
     except ValueError as exc:
-        raise StartError(f"{file} is no token ({exc}); `hearth token rotate` makes a new one") from exc
+        raise FileAccessError(f"{file} is no token ({exc}); `hearth token rotate` makes a new one") from exc
     return found or None
 
 
@@ -57,7 +57,7 @@ class Current:
         self._token: str | None = None
 
     def read(self) -> str | None:
-        """Return the token, or None without one; read the file only if it was replaced. Raises StartError."""
+        """Return the token, or None without one; read the file only if it was replaced. Raises FileAccessError."""
         try:
             found = os.stat(self._path)
         except OSError:
@@ -70,12 +70,12 @@ class Current:
 
 
 def ensure() -> str:
-    """Return the token; create one if there is none. Raises StartError."""
+    """Return the token; create one if there is none. Raises FileAccessError."""
     return read() or rotate()
 
 
 def rotate() -> str:
-    """Create a new token and return it. Raises StartError."""
+    """Create a new token and return it. Raises FileAccessError."""
     file = path()
     folders.make_private(os.path.dirname(file))
     token = secrets.token_urlsafe(_BYTES)

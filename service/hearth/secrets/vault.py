@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
-from hearth.errors import StartError, VaultError
+from hearth.errors import FileAccessError, VaultError
 from hearth.host import private_files, system
 from hearth.host.file_lock import FileLock
 from hearth.host.folders import make_private
@@ -150,7 +150,7 @@ class Vault:
                     " to be unlocked"
                 )
             yield
-        except StartError as exc:
+        except FileAccessError as exc:
             raise VaultError(str(exc)) from exc
         finally:
             lock.release()

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from hearth.config import ServerSpec
-from hearth.errors import MessageError, StartError
+from hearth.errors import FileAccessError, MessageError
 from hearth.host import private_files
 from hearth.host.folders import make_private
 from hearth.mcp import catalog
@@ -106,7 +106,7 @@ class CatalogCache:
             private_files.write(path, self._sealed(body))
             if is_new:
                 self._prune()
-        except (OSError, ValueError, StartError) as exc:
+        except (OSError, ValueError, FileAccessError) as exc:
             self._warn("written", self.folder, exc)
 
     def _path(self, spec: ServerSpec) -> str:

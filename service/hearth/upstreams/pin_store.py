@@ -9,7 +9,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hearth.errors import StartError
+from hearth.errors import FileAccessError
 from hearth.host import private_files
 from hearth.host.folders import make_private
 from hearth.host.locks import Lock
@@ -69,7 +69,7 @@ class PinStore:
         """
         try:
             locked = self._lock.acquire(blocking=False)
-        except StartError as exc:
+        except FileAccessError as exc:
             self._warn("written", self._path(server), exc, server)
             locked = False
         try:
@@ -129,7 +129,7 @@ class PinStore:
         return sorted(found)
 
     def approve(self, server: str, changes: list[Change]) -> None:
-        """Accept these changes permanently. Raises StartError, OSError."""
+        """Accept these changes permanently. Raises FileAccessError, OSError."""
         self._lock.acquire()
         try:
             page = self._page(server)
@@ -170,7 +170,7 @@ class PinStore:
             try:
                 self._write(server, pinned)
                 return
-            except (OSError, StartError) as exc:
+            except (OSError, FileAccessError) as exc:
                 self._warn("written", self._path(server), exc, server)
         # Remembered for the life of this daemon; the next one compares for itself.
         self._turn(server, PinPage(_stamp(self._path(server)), pinned))

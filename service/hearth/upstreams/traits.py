@@ -13,7 +13,7 @@ import time
 from typing import Any, NamedTuple
 
 from hearth.config import ServerSpec
-from hearth.errors import StartError
+from hearth.errors import FileAccessError
 from hearth.host import private_files
 from hearth.host.folders import make_private
 from hearth.host.locks import Lock
@@ -204,7 +204,7 @@ class TraitStore:
         try:
             make_private(os.path.dirname(self.path))
             self.fingerprints.keep()
-        except (OSError, ValueError, StartError) as exc:
+        except (OSError, ValueError, FileAccessError) as exc:
             self._warn("written", self.path, exc)
             return False
         return True
@@ -217,7 +217,7 @@ class TraitStore:
             self._known = self._joined()
             private_files.write(self.path, _document(self._known))
             self._unsaved.clear()
-        except (OSError, ValueError, StartError) as exc:
+        except (OSError, ValueError, FileAccessError) as exc:
             self._warn("written", self.path, exc)
         finally:
             self._lock.release()

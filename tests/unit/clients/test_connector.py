@@ -10,7 +10,7 @@ import pytest
 from hearth.clients import backups, connector, discovery, launcher
 from hearth.clients.table import Table
 from hearth.config.document import parse
-from hearth.errors import ConfigError, Refused, StartError
+from hearth.errors import ConfigError, FileAccessError, Refused
 from hearth.host import edited_files
 from hearth.paths import Places
 
@@ -209,7 +209,7 @@ def test_a_file_that_may_not_be_written_is_left_and_nothing_is_kept(
     former = file.read_bytes()
     # The tests may be run by a user whom no mode keeps from writing.
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    with pytest.raises(StartError, match="permission denied"):
+    with pytest.raises(FileAccessError, match="permission denied"):
         connect(file, git="git")
     assert file.read_bytes() == former
     assert kept(state) == []

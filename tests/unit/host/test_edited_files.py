@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.errors import StartError
+from hearth.errors import FileAccessError
 from hearth.host import edited_files, private_files
 
 
@@ -26,7 +26,7 @@ def test_what_cannot_be_written_stays_as_it_was(
     path.write_text("former")
     with monkeypatch.context() as patch:
         patch.setattr(os, call, fail(number))
-        with pytest.raises(StartError, match=r"cannot write .*config\.toml"):
+        with pytest.raises(FileAccessError, match=r"cannot write .*config\.toml"):
             edited_files.replace(str(path), b"new")
     assert path.read_text() == "former"
     assert os.listdir(tmp_path) == ["config.toml"]
@@ -36,14 +36,14 @@ def test_a_file_that_must_not_be_written_is_not_replaced(tmp_path: Path, monkeyp
     path = tmp_path / "config.toml"
     path.write_text("former")
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(StartError, match="permission denied"):
+    with pytest.raises(FileAccessError, match="permission denied"):
         edited_files.replace(str(path), b"new")
     assert path.read_text() == "former"
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StartError, match="a part of the path is a file"):
+    with pytest.raises(FileAccessError, match="a part of the path is a file"):
         edited_files.replace(str(tmp_path / "file" / "config.toml"), b"new")
 
 
@@ -81,7 +81,7 @@ def test_when_no_name_is_free_nothing_is_removed(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "open", fail(errno.EEXIST))
     monkeypatch.setattr("tempfile.TMP_MAX", 3)
     monkeypatch.setattr("hearth.host.private_files.remove", removed.append)
-    with pytest.raises(StartError, match="cannot write"):
+    with pytest.raises(FileAccessError, match="cannot write"):
         edited_files.replace(str(path), b"new")
     assert removed == []
     assert path.read_text() == "former"

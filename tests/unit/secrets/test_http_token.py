@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.errors import StartError
+from hearth.errors import FileAccessError
 from hearth.host import private_files
 from hearth.secrets import http_token
 
@@ -51,7 +51,7 @@ def test_a_file_that_became_useless_is_no_token() -> None:
     assert current.read()
     Path(http_token.path()).write_bytes(b"\xff" * 40)
     for _ in range(2):
-        with pytest.raises(StartError):
+        with pytest.raises(FileAccessError):
             current.read()
 
 
@@ -76,6 +76,8 @@ def test_a_token_that_others_may_know_or_guess_is_refused(spoil: Callable[[Path]
     assert current.read()
     spoil(Path(http_token.path()))
     for read in (http_token.read, http_token.ensure, current.read):
-        with pytest.raises(StartError, match=f"{why}.*hearth token rotate|is no token .*{why}.*hearth token rotate"):
+        with pytest.raises(
+            FileAccessError, match=f"{why}.*hearth token rotate|is no token .*{why}.*hearth token rotate"
+        ):
             read()
     assert http_token.rotate() == http_token.read() == current.read()

@@ -9,7 +9,7 @@ from hearth.cli import asking, target
 from hearth.cli.target import with_places
 from hearth.cli.tools import diff
 from hearth.control_client import running_daemon
-from hearth.errors import Refused, StartError
+from hearth.errors import FileAccessError, Refused
 from hearth.host.folders import refusal
 from hearth.mcp.pinning import Change
 from hearth.output import documents, table
@@ -46,7 +46,7 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool, as_j
     ((name, spec),) = diff.chosen(places, pins, server).items()
     problem = pins.problem(name)
     if problem:
-        raise StartError(diff.unreadable(name, problem))
+        raise FileAccessError(diff.unreadable(name, problem))
     changes = _wanted(pins.changes(name), tools, name)
     if not changes:
         if as_json:

@@ -13,7 +13,7 @@ from hearth import config
 from hearth.cli import target
 from hearth.cli.target import with_places
 from hearth.config import ServerSpec
-from hearth.errors import StartError
+from hearth.errors import FileAccessError
 from hearth.mcp.pinning import CHANGED, NEW, VANISHED, Change
 from hearth.output import table
 from hearth.output.status_lines import count
@@ -60,7 +60,7 @@ def diff(places: Places, server: str | None, as_json: bool) -> int:
         _show(specs, changes, bool(problems))
     for problem in problems:
         click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
-    return StartError.exit_code if problems else 0
+    return FileAccessError.exit_code if problems else 0
 
 
 def unreadable(server: str, problem: str) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from hearth.errors import StartError
+from hearth.errors import FileAccessError
 from hearth.secrets import http_token
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class AuthenticatedConnections:
         """Return the valid token, or None if there is no usable one."""
         try:
             return self._token.read()
-        except StartError:
+        except FileAccessError:
             return None
 
     def add(self, connection: "HttpConnection", shown: str) -> None:

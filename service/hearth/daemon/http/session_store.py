@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from hearth.daemon.http.client_identity import ClientIdentity
-from hearth.errors import StartError
+from hearth.errors import FileAccessError
 from hearth.host import private_files
 from hearth.host.folders import make_private
 
@@ -92,7 +92,7 @@ class SessionStore:
                 self._unused.add(name)
             private_files.write(self._path(name), data)
             self._index()[name] = self._now()
-        except (OSError, ValueError, StartError) as exc:
+        except (OSError, ValueError, FileAccessError) as exc:
             self._has_folder = False
             self._complain("written", exc)
             # The file on disk is outdated.
@@ -168,7 +168,7 @@ class SessionStore:
         self._used = found
 
     def _make_room(self) -> None:
-        """Create the folder if necessary, and make room for one more session in it. Raises StartError."""
+        """Create the folder if necessary, and make room for one more session in it. Raises FileAccessError."""
         if not self._has_folder:
             make_private(self._folder)
             self._has_folder = True

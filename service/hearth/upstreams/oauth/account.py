@@ -10,7 +10,7 @@ import shlex
 import time
 
 from hearth.config import ServerSpec
-from hearth.errors import HearthError, LoginFailed, LoginRequired, StartError, UpstreamError, VaultError
+from hearth.errors import FileAccessError, HearthError, LoginFailed, LoginRequired, UpstreamError, VaultError
 from hearth.host.file_lock import FileLock
 from hearth.masking import Mask
 from hearth.upstreams import threads
@@ -190,7 +190,7 @@ class Account:
     def _try(self, lock: FileLock) -> bool:
         try:
             return lock.acquire(blocking=False)
-        except StartError as exc:
+        except FileAccessError as exc:
             raise UpstreamError(f"server {self.spec.name!r}: its login cannot be refreshed: {exc}") from exc
 
     async def _use(self, link: Link, former: Grant) -> Grant:

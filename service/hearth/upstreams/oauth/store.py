@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from hearth.config import ServerSpec
-from hearth.errors import LoginFailed, StartError
+from hearth.errors import FileAccessError, LoginFailed
 from hearth.host import private_files
 from hearth.host.file_lock import FileLock
 from hearth.host.folders import make_private
@@ -221,7 +221,7 @@ class Store:
             make_private(os.path.dirname(self.path))
             lock.acquire()
             yield
-        except (OSError, StartError) as exc:
+        except (OSError, FileAccessError) as exc:
             why = exc.strerror if isinstance(exc, OSError) else exc
             raise LoginFailed(f"{self.path} cannot be written: {why}; logins are remembered there") from exc
         finally:

@@ -11,7 +11,7 @@ from click.shell_completion import BashComplete
 from hearth.cli.main import cli, main
 from hearth.clients import backups
 from hearth.clients.table import Table
-from hearth.errors import ConfigError, HearthError, Refused, StartError
+from hearth.errors import ConfigError, FileAccessError, HearthError, Refused
 
 SECRET = "ghp_sup3rs3cret"
 GIT = {"command": "uvx", "args": ["mcp-server-git"], "env": {"GITHUB_TOKEN": SECRET}, "timeout": 9}
@@ -174,7 +174,7 @@ def test_a_program_has_to_say_yes_as_nobody_is_asked(home: Home) -> None:
 
 
 @pytest.mark.parametrize("words", [["connect", "--all", "--yes"], ["disconnect", "--all"]])
-@pytest.mark.parametrize("error", [Refused("r"), StartError("s"), ConfigError(["c"])], ids=repr)
+@pytest.mark.parametrize("error", [Refused("r"), FileAccessError("s"), ConfigError(["c"])], ids=repr)
 def test_each_failure_has_its_own_exit_code(
     home: Home, monkeypatch: pytest.MonkeyPatch, words: list[str], error: HearthError
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.errors import StartError
+from hearth.errors import FileAccessError
 from hearth.host.install import service_files
 
 NAME = "mcp.service"
@@ -35,6 +35,6 @@ def test_two_that_write_at_the_same_moment_do_not_write_into_each_other_s_file(
 
 def test_a_file_that_cannot_be_put_in_place_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / NAME).mkdir()
-    with pytest.raises(StartError):
+    with pytest.raises(FileAccessError):
         service_files.write(str(tmp_path), {NAME: "one"})
     assert os.listdir(tmp_path) == [NAME]
