@@ -8,7 +8,7 @@ The scripts are what `hearth completion SHELL` prints.
 import argparse
 import os
 
-from hearth.cli.completion.scripts import script
+from hearth.cli.completion import script
 from hearth.cli.main import cli
 
 FILE_NAMES = {"bash": "hearth", "zsh": "_hearth", "fish": "hearth.fish"}

@@ -12,8 +12,8 @@ import re
 import click
 
 from hearth import __version__
-from hearth.cli import failure
-from hearth.cli.bridge import described
+from hearth.cli import messages
+from hearth.cli.daemon.serve import described
 from hearth.cli.main import SECTIONS, cli
 
 # click marks a paragraph that is not to be filled with a line that holds only this.
@@ -67,7 +67,7 @@ def verb(name: str, command: click.Command, parent: click.Context) -> list[str]:
 
 def exit_codes() -> list[str]:
     """The table of exit codes that stands at the head of the module which gives them."""
-    rows = re.findall(r"^ *(\d+)  (.+)$", failure.__doc__ or "", flags=re.MULTILINE)
+    rows = re.findall(r"^ *(\d+)  (.+)$", messages.__doc__ or "", flags=re.MULTILINE)
     return [line for code, meaning in rows for line in (".TP", f".B {code}", escape(meaning))]
 
 

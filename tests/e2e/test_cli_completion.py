@@ -9,7 +9,7 @@ import pytest
 
 from e2e.cli_home import HEARTH, Home, Lines, scratch_home
 from e2e.terminal import Terminal
-from hearth.cli.completion.scripts import SHELLS, separate_prefix, split_line
+from hearth.cli.completion import SHELLS, separate_prefix, split_line
 
 # Shown when the shell is ready; no other output has it.
 PROMPT = "ready> "

@@ -9,7 +9,7 @@ from hearth.clients.importer import templates
 from hearth.clients.importer.templates import Secret
 from hearth.config import show
 from hearth.masking import Mask
-from hearth.ops import literal_secrets
+from hearth.ops import import_servers
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_name_that_sounds_secret_does_so_to_everybody(name: str) -> None:
     assert "hunter2000" in secret_patterns.of_arguments([f"--{name}", "hunter2000"])
     assert "hunter2000" in secret_patterns.of_arguments([f"{name}=hunter2000"])
     assert secret_patterns.is_secret(name, "hunter2000")
-    assert literal_secrets.find({"env": {name: "hunter2000"}}) == [("env", name)]
+    assert import_servers.literal_secrets({"env": {name: "hunter2000"}}) == [("env", name)]
     assert templates.named(name, ("hunter2000",)) == (Secret("hunter2000", name),)
 
 
@@ -105,7 +105,7 @@ def test_what_an_import_takes_out_of_arguments_is_masked_where_it_is_shown(argum
     assert any(isinstance(piece, Secret) for text in hidden for piece in text)
     assert not any("s3cr3t" in each for each in show.masked_arguments(tuple(arguments)))
     assert any("s3cr3t" in each for each in secret_patterns.of_arguments(arguments))
-    assert "args" in literal_secrets.places({"args": arguments})
+    assert "args" in import_servers.literal_places({"args": arguments})
 
 
 def test_short_options_are_shown_where_their_value_is_plain() -> None:
@@ -120,4 +120,4 @@ def test_literal_secrets_are_found_beside_references_and_references_are_none() -
         "args": ["--token", "${TOKEN}"],
         "url": "https://me:hunter2000@example.com/${PATH}",
     }
-    assert literal_secrets.places(entry) == ["env.TOKEN", "headers.X", "url"]
+    assert import_servers.literal_places(entry) == ["env.TOKEN", "headers.X", "url"]

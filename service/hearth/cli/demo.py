@@ -27,7 +27,7 @@ LABEL_CELLS = 47
 @click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON.")
 def demo(agents: int, as_json: bool) -> int:
     """Show what Hearth is for, in a scratch home: several real bridges light one daemon and share one
-    server; the daemon is killed and nobody notices; it goes out when the last agent has left.
+    server; the daemon is killed and nobody notices; it exits when the last agent has left.
 
     Memory and times are compared with servers that every agent starts for itself where a server of realistic weight
     is installed beside Hearth: mcp-server-time, which the extra `demo` brings.

@@ -1,11 +1,16 @@
-"""`hearth help`."""
+"""`hearth help` and `hearth version`."""
 
+import json
+import platform
+import sys
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from hearth import __version__
 from hearth.output import documents
+from hearth.wire.frames import PROTOCOL_VERSION
 
 
 def _complete_verb(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -75,3 +80,17 @@ def _document(context: click.Context) -> dict[str, Any]:
 
 def _option(option: click.Option) -> dict[str, Any]:
     return {"names": [*option.opts, *option.secondary_opts], "takesValue": not option.is_flag, "help": option.help}
+
+
+@click.command(short_help="Print the version.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def version(as_json: bool) -> None:
+    """Print the version of this command, not of a daemon that may run (that is in `hearth status`).
+
+    \b
+    Examples:
+      hearth version
+      hearth version --json
+    """
+    known = {"version": __version__, "protocol": PROTOCOL_VERSION, "python": platform.python_version()}
+    click.echo(json.dumps({**known, "executable": sys.executable}) if as_json else f"hearth {__version__}")

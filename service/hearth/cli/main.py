@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hearth import __version__
-from hearth.cli.failure import report
+from hearth.cli.messages import report
 from hearth.cli.target import target_options
 from hearth.output import terminal
 
@@ -22,32 +22,32 @@ SECTIONS: dict[str, dict[str, str]] = {
         "install": "daemon.install",
         "uninstall": "daemon.uninstall",
         "add": "servers.add",
-        "remove": "servers.remove",
+        "remove": "servers.enable",
         "enable": "servers.enable",
         "disable": "servers.enable",
-        "pack": "packs.pack",
+        "pack": "servers.enable",
         "connect": "clients.connect",
-        "disconnect": "clients.disconnect",
-        "config": "config.config",
-        "secret": "secrets.secret",
-        "auth": "secrets.auth",
-        "token": "secrets.token",
-        "completion": "completion.completion",
+        "disconnect": "clients.connect",
+        "config": "config",
+        "secret": "secret",
+        "auth": "auth",
+        "token": "daemon.serve",
+        "completion": "completion",
     },
     "Look": {
         "status": "daemon.status",
-        "sessions": "daemon.sessions",
+        "sessions": "daemon.status",
         "upstreams": "servers.upstreams",
         "ls": "servers.upstreams",
-        "ps": "servers.ps",
+        "ps": "servers.upstreams",
         "tools": "tools.tools",
         "logs": "daemon.logs",
-        "events": "daemon.events",
+        "events": "daemon.status",
         "doctor": "daemon.doctor",
-        "version": "version",
+        "version": "help",
     },
-    "Act": {"call": "tools.call", "stop": "daemon.stop", "restart": "daemon.restart", "reload": "daemon.reload"},
-    "Run": {"serve": "daemon.serve", "bridge": "bridge"},
+    "Act": {"call": "tools.call", "stop": "daemon.stop", "restart": "daemon.stop", "reload": "daemon.stop"},
+    "Run": {"serve": "daemon.serve", "bridge": "daemon.serve"},
 }
 # Verbs that act on the user's whole installation, or on nothing: the option would promise what they do not do.
 WITHOUT_TARGET = frozenset({"demo", "savings", "help", "disconnect", "completion", "token", "version"})
@@ -103,9 +103,9 @@ class VerbGroup(click.Group):
 @click.version_option(__version__, "-V", "--version", message="hearth %(version)s", help="Print the version.")
 @click.pass_context
 def cli(ctx: click.Context, /, **options: Any) -> None:
-    """One daemon owns your MCP servers and shares them with every agent, editor and terminal.
+    """Run your MCP servers in one daemon, shared by every agent, editor and terminal.
 
-    The first connection lights it, the last one lets it go out; you need not start or stop anything.
+    The first connection starts the daemon, and it exits after the last one; you need not start or stop anything.
 
     \b
     Examples:
@@ -135,9 +135,9 @@ def main(args: list[str] | None = None) -> int:
     terminal.open_what_is_closed()
     terminal.take_any_text()
     if COMPLETION_VARIABLE in os.environ:
-        from hearth.cli.completion import scripts
+        from hearth.cli.completion import register
 
-        scripts.register()
+        register()
     try:
         outcome = cli.main(args, prog_name="hearth", standalone_mode=False)
     except BaseException as error:  # the outermost handler: `report` raises unknown errors again

@@ -13,7 +13,7 @@ from hearth.doctor.context import CheckContext
 from hearth.errors import VaultError
 from hearth.findings import Finding, FixRequest
 from hearth.host import system
-from hearth.ops import literal_secrets
+from hearth.ops import import_servers
 from hearth.places import state_dir
 from hearth.secrets import http_token, references
 from hearth.secrets.vault import Vault
@@ -104,7 +104,7 @@ def _exposure(facts: SecretFacts) -> Finding:
 def written_secrets(spec: config.ServerSpec) -> list[str]:
     """Return the places in an entry whose value is a literal secret, in words. Pure."""
     entry: dict[str, Any] = {"env": spec.env, "headers": spec.headers, "args": spec.args, "url": spec.url}
-    return literal_secrets.places(entry)
+    return import_servers.literal_places(entry)
 
 
 def _lstat(path: str) -> os.stat_result | None:

@@ -13,6 +13,7 @@ from hearth.clients.discovery import ClientServer
 from hearth.clients.table import Table
 from hearth.config import ServerSpec
 from hearth.errors import ConfigError, HearthError
+from hearth.ops.tool_caller import Trial
 from hearth.paths import Places
 
 # Keys of an entry that identify the server.
@@ -205,3 +206,40 @@ def _why_it_stays(entry: ClientServer) -> str:
     if not entry.entry.get("command") and not entry.entry.get("url"):
         return "stays as it is: it " + (entry.notes[0] if entry.notes else "has neither a command nor a url")
     return f"is not among Hearth's servers, and stays as it is; `hearth import {entry.table.client}` brings it there"
+
+
+# --- entries that depend on a trial: one whose server does not answer through Hearth is left alone
+
+
+class LeftAlone(NamedTuple):
+    """Entry of a client that was not replaced, because its server failed the trial."""
+
+    found: ClientServer
+    reason: str
+    server: str
+
+
+def newly_replaced(plans: Iterable[TablePlan], found: Iterable[ClientServer]) -> list[tuple[ClientServer, str]]:
+    """Return the entries that a bridge is about to replace, each with its server; without entries that are bridges."""
+    entries = {(each.table, each.name): each for each in found if each.bridge_to is None and not each.disabled}
+    pairs = [((plan.table, name), server) for plan in plans for name, server in plan.replace.items()]
+    return [(entries[key], server) for key, server in pairs if key in entries]
+
+
+def without_failed(
+    plans: Iterable[TablePlan], found: Iterable[ClientServer], trials: Iterable[Trial]
+) -> tuple[list[TablePlan], list[LeftAlone]]:
+    """Return the plans without the entries whose server failed its trial, and those entries with the reason."""
+    plans = list(plans)
+    failed = {each.server: each.problem for each in trials if each.problem}
+    left = [
+        LeftAlone(entry, f"no answer through Hearth: {failed[server]}", server)
+        for entry, server in newly_replaced(plans, found)
+        if server in failed
+    ]
+    keys = {(each.found.table, each.found.name) for each in left}
+    kept = [
+        plan._replace(replace={name: to for name, to in plan.replace.items() if (plan.table, name) not in keys})
+        for plan in plans
+    ]
+    return kept, left

@@ -1,4 +1,4 @@
-"""Import of clients' servers into Hearth's config: the plan, with this shell and this config, and its execution.
+"""Import of clients' servers into Hearth's config: servers in clients' files, the plan, and its execution.
 
 A plan is executed completely or not at all: first the secrets, because the config refers to them; then the record of
 which entry became which server; last one edit of the config, with a notice to a running daemon. If a step fails, the
@@ -8,32 +8,150 @@ steps before it are undone.
 import contextlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 from hearth import secret_patterns
-from hearth.clients import backups, discovery
+from hearth.clients import backups, discovery, formats
 from hearth.clients.discovery import ClientServer
-from hearth.clients.importer import placeholders, planner
+from hearth.clients.importer import identity, placeholders, planner, templates
 from hearth.clients.importer.placeholders import ImportEnvironment, Input, UnusablePlaceholder
 from hearth.clients.importer.planner import ImportPlan, KnownServers
-from hearth.clients.importer.templates import Kept, Secret
-from hearth.clients.table import KINDS, Table
+from hearth.clients.importer.templates import Kept, Secret, Text
+from hearth.clients.table import KINDS, LOCAL, PROJECT, SCOPES, USER, Table
 from hearth.config import editor
 from hearth.config.loader import FILE_LIMIT_BYTES, read_file
 from hearth.errors import ConfigError, HearthError, Refused, VaultError
 from hearth.ops import edit_config
 from hearth.ops.edit_config import Changed
-from hearth.ops.gather_servers import title
 from hearth.paths import Places, home_dir
 from hearth.secrets.vault import Vault
 
 Piece = str | Secret | Kept
+Entry = dict[str, Any]
 
+# A project's file belongs to several people, and its changes are committed: it is used only on request.
+DEFAULT_SCOPES = (USER, LOCAL)
+ALL = "all"
+# For a file that is no client's: the key of its servers, and the client whose format that key implies.
+_WORDS = {
+    "mcpServers": "file",
+    "servers": "vscode",
+    "mcp_servers": "codex",
+    "context_servers": "zed",
+    "mcp": "opencode",
+}
+# Keys of an entry that only one client has.
+_OWN_KEYS = {"httpUrl": "gemini", "serverUrl": "windsurf"}
 # Marks a reference, which only the daemon resolves.
 _REFERENCE = "${"
+# Characters that a secret's name cannot have; the first one must be a letter or an underscore.
+_UNUSABLE = re.compile(r"^[^a-z_]|[^a-z0-9_.@/-]")
+
+
+# --- servers in clients' files
+
+
+class Gathered(NamedTuple):
+    """Tables and their entries. `problems` are sentences on files that could not be read; their tables are left out."""
+
+    tables: list[Table]
+    found: list[ClientServer]
+    problems: list[str]
+
+    def clients(self) -> list[str]:
+        """Return the clients, in the order of the tables."""
+        return list(dict.fromkeys(table.client for table in self.tables))
+
+
+def gather(clients: Iterable[str], scopes: Iterable[str], own: str) -> Gathered:
+    """Return the tables of these clients, or of all clients if none is given, and their entries.
+
+    A file that cannot be read is among the problems, and there may be nothing else. Raises ConfigError if only a
+    project was asked for and there is none. `own` is Hearth's config, which may be a client's file: its servers are
+    Hearth's already, and must not become bridges to themselves.
+    """
+    chosen = tuple(clients) or tuple(KINDS)
+    wanted = chosen_scopes(scopes)
+    gathered = Gathered([], [], [])
+    folder = discovery.here()
+    if folder is None and PROJECT in wanted:
+        gathered.problems.append(discovery.NOWHERE)
+    for table in discovery.tables(folder, chosen):
+        try:
+            if table.scope in wanted and os.path.realpath(table.path) != os.path.realpath(own):
+                gathered.found.extend(discovery.read(table))
+                gathered.tables.append(table)
+        except ConfigError as exc:
+            gathered.problems.extend(problem for problem in exc.problems if problem not in gathered.problems)
+    if gathered.problems == [discovery.NOWHERE] and not gathered.tables:
+        raise ConfigError(gathered.problems)
+    return gathered
+
+
+def chosen_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
+    """Return the scopes that were asked for."""
+    given = tuple(scopes) or DEFAULT_SCOPES
+    return SCOPES if ALL in given else given
+
+
+def left_out(clients: Iterable[str], scopes: Iterable[str]) -> list[str]:
+    """Return the files of this folder's project that have servers, if the project was not asked for."""
+    if PROJECT in chosen_scopes(scopes):
+        return []
+    tables = discovery.tables(discovery.here(), tuple(clients) or tuple(KINDS))
+    return [table.path for table in tables if table.scope == PROJECT and _has_servers(table)]
+
+
+def _has_servers(table: Table) -> bool:
+    try:
+        return any(found.bridge_to is None for found in discovery.read(table))
+    except ConfigError:
+        return False
+
+
+def gather_file(path: str) -> Gathered:
+    """Return the entries of any file with servers in it. Raises ConfigError."""
+    folder = discovery.here()
+    if folder is None and not os.path.isabs(path):
+        raise ConfigError([f"{path}: cannot be found from here: the current folder is gone; give the whole path"])
+    same = [table for table in discovery.tables(folder) if os.path.realpath(table.path) == os.path.realpath(path)]
+    if same:
+        return Gathered(same, [found for table in same for found in discovery.read(table)], [])
+    document = discovery.opened(path)
+    if document is None:
+        raise ConfigError([f"{path}: does not exist"])
+    key = next((key for key in _WORDS if isinstance(document.tree.get(key), dict)), None)
+    if key is None:
+        raise ConfigError([f"{path}: has no servers in it; looked for {', '.join(_WORDS)}"])
+    table = Table(_WORDS[key], os.path.abspath(path), (key,), USER, None)
+    servers = discovery.servers_of(document, (key,))
+    return Gathered([], [_found(table, name, raw) for name, raw in servers.items()], [])
+
+
+def _found(table: Table, name: str, raw: Any) -> ClientServer:
+    own = [client for key, client in _OWN_KEYS.items() if isinstance(raw, dict) and key in raw]
+    client = own[0] if own and table.client == "file" else table.client
+    reading = formats.read(KINDS[client].dialect if client in KINDS else "plain", raw)
+    return ClientServer(table, name, raw if isinstance(raw, dict) else {}, *reading)
+
+
+def title(client: str) -> str:
+    """Return the display name of a client."""
+    return KINDS[client].title if client in KINDS else client
+
+
+def origin(found: ClientServer) -> str:
+    """Return the origin of an entry, in a few words."""
+    table = found.table
+    where = os.path.basename(table.path) if table.client == "file" else title(table.client)
+    return f"{where} ({table.folder})" if table.folder else where
+
+
+# --- the plan
 
 
 class Answers:
@@ -195,3 +313,70 @@ def program_problem(entry: Mapping[str, Any]) -> str | None:
     if not os.path.isabs(path) or shutil.which(path):
         return None
     return f"the command {path!r} {'is not a program' if os.path.exists(path) else 'does not exist'}"
+
+
+# --- literal secrets in an entry, as an import would find them, and the offer to move them to the vault
+
+
+def literal_secrets(entry: Entry) -> list[tuple[str, str]]:
+    """Return the variables and headers whose value is or contains a secret, as (key, name)."""
+    apart = {"env": templates.named, "headers": templates.header}
+    return [
+        (key, name)
+        for key, hidden in apart.items()
+        for name, value in (entry.get(key) or {}).items()
+        if _has_secret([hidden(name, _text(value))])
+    ]
+
+
+def literal_places(entry: Entry) -> list[str]:
+    """Return the places of secrets in an entry: `env.NAME`, `headers.NAME`, `args`, `url`."""
+    found = [f"{key}.{name}" for key, name in literal_secrets(entry)]
+    found += ["args"] if _has_secret(templates.arguments([_text(each) for each in entry.get("args") or ()])) else []
+    return found + (["url"] if _has_secret([templates.url(_text(entry.get("url") or ""))]) else [])
+
+
+def _text(value: str) -> Text:
+    return identity.text_of(value, lambda _: None)
+
+
+def _has_secret(texts: Iterable[Text]) -> bool:
+    return any(isinstance(piece, Secret) for text in texts for piece in text)
+
+
+def place_elsewhere(server: str, entry: Entry, is_wanted: Callable[[str], bool] | None = None) -> list[str]:
+    """Move secrets to the vault if the user wants that, and put references into the entry; return a note on each."""
+    notes = []
+    for key, name in literal_secrets(entry):
+        secret = _UNUSABLE.sub("_", f"{server}-{name}".lower())
+        value = entry[key][name]
+        scheme, _, rest = value.partition(" ")
+        # "Bearer xyz": the first word is no secret, and stays in the file.
+        prefix, value = (f"{scheme} ", rest) if key == "headers" and rest else ("", value)
+        reference = f"{prefix}${{keyring:{secret}}}"
+        if is_wanted and is_wanted(name):
+            where = _put(secret, value)
+            entry[key][name] = reference
+            notes.append(f"{name} is kept in {where} as {secret!r}; the file has ${{keyring:{secret}}}.")
+        else:
+            option = f"--env {name}='{reference}'" if key == "env" else f"--header '{name}: {reference}'"
+            notes.append(
+                f"{name} looks like a secret, and will stand in the file as it is. To keep it out of there:"
+                f" `hearth secret set {secret}`, then this command with --replace and {option}"
+            )
+    return notes + _notes_on_the_rest(server, entry)
+
+
+def _notes_on_the_rest(server: str, entry: Entry) -> list[str]:
+    """Return notes on arguments and addresses with a possible secret: only its owner knows which part is secret."""
+    written = {"args": "an argument", "url": "a part of the url"}
+    return [
+        f"{written[place]} looks like a secret, and will stand in the file as it is. To keep it out of there:"
+        f" `hearth secret set {server}`, and write ${{keyring:{server}}} in its place"
+        for place in literal_places(entry)
+        if place in written
+    ]
+
+
+def _put(secret: str, value: str) -> str:
+    return Vault("secrets").put(secret, value)

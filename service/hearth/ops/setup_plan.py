@@ -23,10 +23,9 @@ from hearth.host import install as installation
 from hearth.host.install.service_files import Outcome as Units
 from hearth.ops import connect_clients
 from hearth.ops import import_servers as server_import
-from hearth.ops.connect_clients import Links, linked
-from hearth.ops.gather_servers import Gathered
-from hearth.ops.import_servers import Imported
-from hearth.ops.smoke_test import LeftAlone, Trial, newly_replaced, without_failed
+from hearth.ops.connect_clients import LeftAlone, Links, linked, newly_replaced, without_failed
+from hearth.ops.import_servers import Gathered, Imported
+from hearth.ops.tool_caller import Trial
 from hearth.paths import Places
 
 NO_SERVICE = "left out, as --no-service says"

@@ -2,17 +2,23 @@
 
 Speaks MCP 2025-11-25, in which a server's requests arrive on the same line while the call waits; the daemon translates
 for servers of other revisions. The bridge starts the daemon, and reports in its answers why none can be started.
+
+`try_all` tries servers in the way of a client: it starts a bridge, initializes it and lists its tools. New servers have
+no cached catalog yet, so the list makes the daemon start them. Each trial has a timeout. A server that fails gets a
+sentence, and prevents no other trial.
 """
 
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from hearth import __version__
 from hearth.clients.launcher import bridge_command
+from hearth.control_client import running_daemon
 from hearth.errors import HearthError, UpstreamError
+from hearth.host import system
 from hearth.paths import Places
 from hearth.stdio_client import Conversation, Message
 
@@ -23,6 +29,16 @@ OPENING_SECONDS = 120.0
 METHOD_NOT_FOUND = -32601
 LIST_CHANGED = "notifications/tools/list_changed"
 _PROGRESS_TOKEN = "call"
+# `start_timeout` is 60 s by default, for downloads of npx and uvx at the first start; the daemon's start and the list
+# come on top.
+TRIAL_SECONDS = 90.0
+# Interval between two checks of a server that is still starting.
+_POLL_SECONDS = 0.5
+# Enough at once that slow servers do not add up, and few enough that a small machine can start them.
+_AT_ONCE = 4
+# Variables that MCP clients pass on to a server, and those that name places.
+_HANDED_ON = frozenset({"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG"})
+_HANDED_ON_PREFIXES = ("LC_", "XDG_")
 
 Progress = Callable[[Message], None]
 # Maps a method and its params to the result; None if there is no answer.
@@ -165,3 +181,68 @@ class ToolCaller:
 def _params(message: Message) -> dict[str, Any]:
     params = message.get("params")
     return params if isinstance(params, dict) else {}
+
+
+# --- trials
+
+
+class Trial(NamedTuple):
+    """Result of one trial: the number of tools, or the problem."""
+
+    server: str
+    tools: int | None
+    problem: str | None = None
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the few variables that a client passes on; on Windows all, as programs do not start without them."""
+    if system.is_windows():
+        return dict(environ)
+    return {
+        name: value for name, value in environ.items() if name in _HANDED_ON or name.startswith(_HANDED_ON_PREFIXES)
+    }
+
+
+def try_all(places: Places, commands: Mapping[str, Sequence[str]], tell: Callable[[str], None]) -> list[Trial]:
+    """Try each server by the command that a client has for it."""
+    from concurrent.futures import ThreadPoolExecutor  # `hearth call` does without it
+
+    waiting = dict.fromkeys(commands)
+
+    def one(server: str) -> Trial:
+        tell(_said(waiting))
+        found = try_one(places, server, commands[server])
+        waiting.pop(server)
+        tell(_said(waiting))
+        return found
+
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        return list(threads.map(one, commands))
+
+
+def _said(waiting: Mapping[str, Any]) -> str:
+    return f"trying {', '.join(waiting)}" if waiting else "done"
+
+
+def try_one(places: Places, server: str, command: Sequence[str]) -> Trial:
+    """Try one server. A HearthError becomes the problem of the trial, and is not raised."""
+    end = time.monotonic() + TRIAL_SECONDS
+    try:
+        with ToolCaller(places, server, lambda *_: None, lambda _: None, command, environment(os.environ)) as caller:
+            while True:
+                tools = caller.tools(max(1.0, end - time.monotonic()))
+                state = {} if tools else _state(places, server)
+                if state.get("error"):
+                    return Trial(server, None, str(state["error"]))
+                if tools or state.get("state") != "starting":
+                    return Trial(server, len(tools))
+                if time.monotonic() > end:
+                    return Trial(server, None, f"it was not ready after {TRIAL_SECONDS:g} s")
+                time.sleep(_POLL_SECONDS)
+    except HearthError as exc:
+        return Trial(server, None, str(exc))
+
+
+def _state(places: Places, server: str) -> dict[str, Any]:
+    upstreams = running_daemon.document(places).get("upstreams") or []
+    return next((each for each in upstreams if each.get("name") == server), {})

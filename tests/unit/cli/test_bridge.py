@@ -6,7 +6,7 @@ import pytest
 from click.shell_completion import CompletionItem, ShellComplete
 
 from hearth.bridge.options import MODES, parse
-from hearth.cli.bridge import described
+from hearth.cli.daemon.serve import described
 from hearth.cli.main import cli
 
 

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from hearth.cli.failure import INTERRUPTED, report
+from hearth.cli.messages import INTERRUPTED, report
 from hearth.errors import AlreadyRunning, ConfigError, HearthError, Refused, Unreachable
 
 

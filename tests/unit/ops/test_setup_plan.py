@@ -10,7 +10,7 @@ from hearth.cli import main
 from hearth.errors import Refused
 from hearth.host import install as installation
 from hearth.host.install.service_files import Outcome, Plan
-from hearth.ops import gather_servers, setup_plan, smoke_test
+from hearth.ops import import_servers, setup_plan, tool_caller
 from hearth.ops.import_servers import Answers
 from hearth.ops.setup_plan import ServiceStep, SetupPlan
 from hearth.paths import Places
@@ -38,7 +38,7 @@ def write(home: Path, servers: dict[str, object], **more: object) -> None:
 
 
 def planned(places: Places) -> SetupPlan:
-    gathered = gather_servers.gather(("cursor",), ("user",), places.config_file())
+    gathered = import_servers.gather(("cursor",), ("user",), places.config_file())
     return setup_plan.make(places, gathered, Answers(None), disabled=False, service=False, one=False)
 
 
@@ -102,7 +102,7 @@ def test_the_executed_plan_is_the_shown_object(home: Path, monkeypatch: pytest.M
     monkeypatch.setattr(
         setup_plan, "import_servers", lambda places, plan: executed.append(plan) or carry_out(places, plan)
     )
-    monkeypatch.setattr(smoke_test, "try_all", lambda places, commands, tell: [])
+    monkeypatch.setattr(tool_caller, "try_all", lambda places, commands, tell: [])
     result = CliRunner().invoke(main.cli, ["setup", "--client", "cursor", "--no-service", "--yes"])
     assert "Cursor is connected: time" in result.output
     assert len(made) == len(executed) == 1

@@ -17,9 +17,8 @@ from hearth.clients.table import KINDS, SCOPES
 from hearth.config.spelling import nearest
 from hearth.errors import ConfigError, Refused
 from hearth.mcp.isolation import Mode
-from hearth.ops import gather_servers, import_servers
-from hearth.ops.gather_servers import ALL, Gathered, origin
-from hearth.ops.import_servers import Answers
+from hearth.ops import import_servers
+from hearth.ops.import_servers import ALL, Answers, Gathered, origin
 from hearth.output import documents, table, terminal
 from hearth.output.spinner import Spinner
 from hearth.paths import Places
@@ -90,8 +89,8 @@ def import_(
     mcp.json, Codex's TOML. The clients' files are only read; `hearth connect` then points the clients at Hearth.
 
     The same server in several clients becomes one. Tokens go where `hearth secret` keeps them, and the config
-    gets references. Variables are resolved in this shell, as the service does not see it. Who shares each server is
-    said with the reason.
+    gets references. Variables are resolved in this shell, as the service does not see it. The output says who
+    shares each server, with the reason.
 
     \b
     Examples:
@@ -140,13 +139,13 @@ def _split_targets(words: Iterable[str]) -> tuple[list[str], list[str]]:
 
 def _gather(clients: list[str], files: list[str], scopes: tuple[str, ...], own: str) -> Gathered:
     if not files:
-        found = gather_servers.gather(clients, scopes, own)
+        found = import_servers.gather(clients, scopes, own)
         if found.problems and not found.tables:
             raise ConfigError(found.problems)
         return found
-    parts = [gather_servers.gather_file(path) for path in files]
+    parts = [import_servers.gather_file(path) for path in files]
     if clients:
-        parts.append(gather_servers.gather(clients, scopes, own))
+        parts.append(import_servers.gather(clients, scopes, own))
     return Gathered(
         [table for part in parts for table in part.tables],
         [found for part in parts for found in part.found],
@@ -166,14 +165,14 @@ def say_more(clients: Sequence[str], scopes: Sequence[str], answers: Answers) ->
     """Print which inputs will be asked for, and which files were not read."""
     if answers.pending:
         click.echo(f"To be asked for: {', '.join(table.clean(each.description) for each in answers.pending)}.")
-    for path in gather_servers.left_out(clients, scopes):
+    for path in import_servers.left_out(clients, scopes):
         click.echo(f"{path} is this project's, and others': left out without --scope project.")
 
 
 def nothing_found(found: Gathered) -> str:
     """Return the message for a search that found no server."""
     if found.tables:
-        names = ", ".join(gather_servers.title(client) for client in found.clients())
+        names = ", ".join(import_servers.title(client) for client in found.clients())
         return f"No server was found in {names}."
     return f"No MCP client was found; looked for {', '.join(kind.title for kind in KINDS.values())}."
 

@@ -16,12 +16,11 @@ from hearth.clients.discovery import ClientServer
 from hearth.clients.importer.placeholders import Input
 from hearth.control_client.service_state import ADVICE_ON_PATH
 from hearth.errors import HearthError, Refused
-from hearth.ops import gather_servers, setup_plan, smoke_test
+from hearth.ops import import_servers, setup_plan, tool_caller
 from hearth.ops.connect_clients import Links
-from hearth.ops.gather_servers import origin, title
-from hearth.ops.import_servers import Answers
+from hearth.ops.import_servers import Answers, origin, title
 from hearth.ops.setup_plan import ServiceStep, SetupPlan, is_new, short
-from hearth.ops.smoke_test import Trial
+from hearth.ops.tool_caller import Trial
 from hearth.output import documents, table, terminal
 from hearth.output.spinner import Spinner
 from hearth.paths import Places, home_dir
@@ -58,7 +57,7 @@ def setup(
 ) -> int:
     """Set everything up: find the MCP clients on this machine, take over their servers (`hearth import`), have the
     service manager hold the socket (`hearth install`), try each server as a client would, and point the clients at
-    Hearth (`hearth connect`). What is about to be done is shown first, and asked for once.
+    Hearth (`hearth connect`). The plan is shown first, and asked for once.
 
     An entry whose server does not answer through Hearth stays as it is in the client, and is named with the reason;
     that is no failure. Doing it again changes nothing, or does what is left. Exits with 1 when a step failed.
@@ -94,7 +93,7 @@ def setup(
 
 
 def _planned(places: Places, wishes: _Wishes, answers: Answers) -> SetupPlan:
-    gathered = gather_servers.gather(wishes.clients, wishes.scopes, places.config_file())
+    gathered = import_servers.gather(wishes.clients, wishes.scopes, places.config_file())
     if gathered.problems and not gathered.tables:
         # The problems are in clients' files, not in Hearth's config or the command as typed: no ConfigError.
         raise HearthError("; ".join(gathered.problems))
@@ -149,7 +148,7 @@ def _tried(places: Places, planned: SetupPlan) -> list[Trial]:
     names = planned.tried(setup_plan.enabled(places))
     commands = setup_plan.commands(places, planned.gathered.tables, names)
     with Spinner("trying the servers") as spinner:
-        return smoke_test.try_all(places, commands, spinner.tell)
+        return tool_caller.try_all(places, commands, spinner.tell)
 
 
 # --- reports
@@ -173,7 +172,7 @@ def _report_nothing(planned: SetupPlan, places: Places, as_json: bool) -> None:
 def _report(finished: SetupPlan, places: Places, trials: list[Trial], problems: list[str]) -> None:
     for outcome in finished.links.changed:
         names = ", ".join(table.clean(change.name) for change in outcome.changes)
-        click.echo(f"{gather_servers.title(outcome.table.client)} is connected: {names} in {outcome.table.path}.")
+        click.echo(f"{import_servers.title(outcome.table.client)} is connected: {names} in {outcome.table.path}.")
         for note in outcome.notes:
             click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
     units = finished.service.units

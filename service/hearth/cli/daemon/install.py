@@ -56,8 +56,8 @@ def install(
     this user only and without an administrator; or a service, which takes one. Without a service manager in reach
     it writes the files and says what to type.
 
-    With --system, root sets up a socket for each named user of a shared host. It is there without a login, and
-    the daemon runs as that user.
+    With --system, root sets up a socket for each named user of a shared host. The socket is there without a login,
+    and the daemon runs as that user.
 
     \b
     Examples:

@@ -1,11 +1,20 @@
-"""`hearth serve`."""
+"""`hearth serve`, `hearth token` and `hearth bridge`: how clients reach Hearth.
+
+The command `hearth bridge` here is for the help and for completion: the bridge is run before click is imported.
+"""
+
+import re
 
 import click
 from click.core import ParameterSource
 
+from hearth.bridge.options import MODES, USAGE
+from hearth.cli import target
 from hearth.cli.target import WholeNumber, with_places
 from hearth.host.tcp_ports import DEFAULT_PORT, NEXT_PORTS
+from hearth.output import documents
 from hearth.paths import Places
+from hearth.secrets import http_token
 
 # Each transport as options of `python -m hearth.daemon`: whether to serve stdio, whether to serve HTTP.
 TRANSPORTS = {"socket": (False, False), "http": (False, True), "stdio": (True, False), "both": (True, True)}
@@ -41,14 +50,14 @@ def serve(places: Places, transport: str, http_bind: str, http_port: int, allow_
     \b
     --transport socket  the daemon, until Ctrl-C; 3 if another one of the profile runs
     --transport http    the same, and HTTP on a port for whoever has the token
-                        (`hearth token show`); it does not go out when nobody is there;
+                        (`hearth token show`); it does not exit when nobody is there;
                         1 if the port is lost
     --transport stdio   no daemon: one MCP server on stdin and stdout, for the client that
                         started it; ends with stdin, after the last answer
     --transport both    stdio, and HTTP on a port; goes on when stdin has ended, until a
                         signal; 1 if the port cannot be had or is lost
 
-    stdio and both take no lock and bind no socket: they run beside a daemon, and many times. They are for containers
+    stdio and both take no lock and bind no socket: they run beside a daemon, and many times. Both are for containers
     and for clients that are to share nothing; `hearth bridge` is the better choice otherwise, because it shares the
     servers. Logs go to stderr; those of the daemon to its log file as well.
 
@@ -75,3 +84,110 @@ def serve(places: Places, transport: str, http_bind: str, http_port: int, allow_
         _warn_of_idle_options(transport)
     # `main` reads a socket in HEARTH_SOCKET from the environment itself.
     return main([*places.arguments(), *more])
+
+
+def described() -> list[tuple[str, str]]:
+    """Return the options of the bridge's own help: the names with their metavar, and the help text."""
+    listed = USAGE.partition("Options:\n")[2].partition("\n\n")[0]
+    # A continuation line belongs to the option above it.
+    found = re.findall(r"^  (-.+?)  +(.+)$", re.sub(r"\n {6,}", "  ", listed), flags=re.MULTILINE)
+    return [(names, " ".join(text.split())) for names, text in found]
+
+
+def _option(names: str, text: str) -> click.Option:
+    words, _, value = names.partition(" ") if not names.startswith("-h") else (names, "", "")
+    if not value:
+        return click.Option(words.split(", "), is_flag=True, help=text)
+    kinds: dict[str, click.Choice[str] | click.Path] = {
+        "--mode": click.Choice(MODES),
+        "--config": click.Path(dir_okay=False),
+        "--socket": click.Path(dir_okay=False),
+    }
+    completions = {"--server": target.complete_server, "--profile": target.complete_profile}
+    return click.Option([words], metavar=value, help=text, type=kinds.get(words), shell_complete=completions.get(words))
+
+
+class BridgeCommand(click.Command):
+    """Command whose options are known to completion only; otherwise the bridge parses them itself."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the options during completion, else the unparsed arguments."""
+        return [_option(*each) for each in described()] if ctx.resilient_parsing else super().get_params(ctx)
+
+
+@click.command(
+    cls=BridgeCommand,
+    short_help="Join stdin and stdout to the daemon.",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True},
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def bridge(ctx: click.Context, /, arguments: tuple[str, ...]) -> int:
+    """Join standard input and output to the daemon: what an MCP client starts. The bridge starts the daemon
+    when none runs, and survives its end.
+
+    \b
+    Examples:
+      hearth bridge
+      hearth bridge --server github
+      hearth bridge --to https://mcp.example.com/mcp
+    """
+    from hearth.bridge import main
+
+    before = ((f"--{name}", ctx.find_root().params.get(name)) for name in ("profile", "config"))
+    return main([word for option, value in before if value for word in (option, value)] + list(arguments))
+
+
+# --- the token of HTTP over TCP
+
+
+@click.group(short_help="The token for HTTP over TCP.")
+def token() -> None:
+    """Print or replace the token that HTTP over TCP asks for: `Authorization: Bearer TOKEN`. On the Unix socket none is
+    needed.
+
+    \b
+    Examples:
+      hearth token show --header | curl -H @- http://127.0.0.1:3847/status
+      hearth token rotate
+
+    Give it to programs by a pipe, a file or a variable, not as an argument: every user of the machine can see those.
+    """
+
+
+@token.command()
+@click.option("--header", is_flag=True, help="Print the whole header, as curl reads it with -H @-.")
+@documents.json_option("Print the token, its header and its file as JSON.")
+def show(header: bool, as_json: bool) -> None:
+    """Print it. One is made if there is none.
+
+    \b
+    Examples:
+      hearth token show
+      hearth token show --header | curl -H @- http://127.0.0.1:3847/status
+      hearth token show --json | jq -r .path
+    """
+    found = http_token.ensure()
+    line = f"Authorization: Bearer {found}"
+    if as_json:
+        documents.show({"token": found, "header": line, "path": http_token.path()})
+    else:
+        click.echo(line if header else found)
+
+
+@token.command()
+@documents.json_option()
+def rotate(as_json: bool) -> None:
+    """Make a new one. Holders of the former one are locked out at once, without a restart.
+
+    \b
+    Examples:
+      hearth token rotate
+      hearth token rotate --json
+    """
+    http_token.rotate()
+    if as_json:
+        documents.show({"rotated": True, "path": http_token.path()})
+        return
+    click.echo(f"{http_token.path()} has a new token; `hearth token show` prints it.")

@@ -1,12 +1,17 @@
-"""`hearth stop`."""
+"""`hearth stop`, `hearth restart` and `hearth reload`."""
+
+from typing import Any
 
 import click
 
-from hearth.cli import asking
+from hearth.cli import asking, target
 from hearth.cli.target import Number, with_places
 from hearth.control_client import running_daemon
+from hearth.control_client.connection import ControlConnection
+from hearth.control_client.running_daemon import RunningDaemon
+from hearth.errors import ConfigError
 from hearth.ops import shutdown
-from hearth.output import documents
+from hearth.output import documents, status_lines, table
 from hearth.paths import Places
 
 
@@ -58,3 +63,127 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: boo
             click.echo(f"Stopped (pid {each.pid}). {hint}")
     if as_json:
         documents.show({"stopped": stopped})
+
+
+@click.command(short_help="Replace the daemon, or one server.")
+@click.argument("server", required=False, shell_complete=target.complete_server)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
+@click.option("--when-quiet", is_flag=True, help="Go when no call is in flight, and do not wait for that.")
+@click.option("--all", "everyone", is_flag=True, help="Every daemon of yours that runs from this installation.")
+@click.option(
+    "--timeout",
+    type=Number(min=0),
+    default=60,
+    show_default=True,
+    help="Seconds to wait for the daemon's end.",
+)
+@documents.json_option("Print what was restarted as JSON; asks nothing, so say --yes.")
+@with_places
+def restart(
+    places: Places,
+    server: str | None,
+    yes: bool,
+    when_quiet: bool,
+    everyone: bool,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Send the daemon away and have every attached bridge come back at once, which lights a new one.
+
+    For a new version of Hearth, say. Bridges repeat what was not answered; agents notice nothing. With
+    nobody attached it stays out until the next bridge, or, where a service manager holds the socket, the next
+    connection. A port that was asked for with `hearth serve` is gone until that is typed again.
+
+    With SERVER only that server's processes end, when their calls in flight are done; the next call starts it again,
+    whatever it failed at before. For one that was given up, or that hangs.
+
+    \b
+    Examples:
+      hearth restart
+      hearth restart --yes
+      hearth restart --all --when-quiet
+      hearth restart github
+      hearth restart --yes --json | jq '.restarted[].pid'
+    """
+    if server is not None:
+        if everyone or when_quiet:
+            raise click.UsageError("--all and --when-quiet are about daemons: leave out the server.")
+        target.check_server_names([server], target.served(places), places.config_file())
+    found = dict(running_daemon.own_daemons()) if everyone else _one(places)
+    if not found and not as_json:
+        click.echo(f"hearth is not running. {shutdown.start_hint(places)}")
+    restarted = []
+    for name, daemon in found.items():
+        with daemon.control() as control:
+            if server is not None:
+                _ask_about_calls(control.status(), server, yes, as_json)
+                message = f"{control.restart(server)}."
+            elif when_quiet:
+                message = f"pid {daemon.pid} ({name}): {shutdown.end_when_quiet(control)}."
+            else:
+                asking.ask_about_sessions(control, "restart", yes, as_json)
+                message = _replace(control, daemon, Places(name) if everyone else places, timeout)
+        restarted.append({"profile": name, "pid": daemon.pid, "server": server, "message": message})
+        if not as_json:
+            click.echo(table.clean(message))
+    if as_json:
+        documents.show({"restarted": restarted})
+
+
+def _replace(control: ControlConnection, daemon: RunningDaemon, places: Places, timeout: float) -> str:
+    """Stop the daemon and wait for its end; return the message for the user."""
+    ports = shutdown.own_ports(control.status())
+    asking.stop_daemon(control, daemon, restart=True, seconds=timeout)
+    hint = shutdown.start_hint(places, ports)
+    return f"pid {daemon.pid} has gone; bridges that are attached light a new one at once. {hint}"
+
+
+def _one(places: Places) -> dict[str, RunningDaemon]:
+    daemon = running_daemon.find(places)
+    return {places.key: daemon} if daemon else {}
+
+
+def _ask_about_calls(document: dict[str, Any], server: str, yes: bool, as_json: bool) -> None:
+    """Let the user decide when calls of the server are in flight."""
+    instances = [
+        instance
+        for each in document.get("upstreams") or []
+        if each.get("name") == server
+        for instance in each.get("instances") or []
+    ]
+    waiting = sum(int(instance.get("inFlight") or 0) for instance in instances)
+    if waiting and not yes:
+        asking.ask(f"{status_lines.count(waiting, 'call')} to {server} in flight", "restart", as_json)
+
+
+@click.command(short_help="Read the config again.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
+@documents.json_option()
+@with_places
+def reload(places: Places, yes: bool, as_json: bool) -> None:
+    """Have the daemon read its config again. A config with a mistake in it is refused as a whole: the old
+    one goes on, the mistakes are printed and the exit code is 2. Calls in flight finish under the old one.
+
+    \b
+    Examples:
+      hearth config check && hearth reload
+      hearth reload --yes
+      hearth reload --yes --json | jq .reloaded
+    """
+    daemon = running_daemon.find(places)
+    if daemon is None:
+        _say(as_json, False, "hearth is not running: it reads the config when it is lit.")
+        return
+    with daemon.control() as control:
+        asking.ask_about_sessions(control, "reload", yes, as_json)
+        ok, message = control.reload()
+    if not ok:
+        raise ConfigError(message.splitlines() or ["the daemon refused the config and did not say why"])
+    _say(as_json, True, message or "Reloaded.")
+
+
+def _say(as_json: bool, reloaded: bool, message: str) -> None:
+    if as_json:
+        documents.show({"reloaded": reloaded, "message": message})
+    else:
+        click.echo(message)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import click
 
 from hearth.cli import asking
-from hearth.cli.clients import client_changes, disconnect
+from hearth.cli.clients import client_changes, connect
 from hearth.cli.daemon.install import DRY_RUN_HELP, document, named_profile, say_commands, say_files, with_owner
 from hearth.clients import discovery
 from hearth.clients.discovery import ClientServer
@@ -120,7 +120,7 @@ def _say_clients(clients: _Clients, dry_run: bool) -> None:
             "Run `hearth disconnect --all` before you remove the package."
         )
     elif clients.connected:
-        disconnect.report(clients.restored.outcomes, dry_run)
+        connect.report_restored(clients.restored.outcomes, dry_run)
         if not dry_run:
             click.echo("Restart these clients to pick up the change.")
     for problem in clients.restored.problems:

@@ -7,15 +7,14 @@ from typing import Any
 
 import click
 
-from hearth.cli import asking
-from hearth.cli.config import change
+from hearth.cli import asking, config_changes
 from hearth.cli.target import with_places
 from hearth.config import editor
 from hearth.config.schema import SERVER_KEYS
 from hearth.config.spelling import nearest, unknown
 from hearth.config.value_kinds import BadValue
 from hearth.errors import Refused
-from hearth.ops import edit_config, import_servers, literal_secrets
+from hearth.ops import edit_config, import_servers
 from hearth.output import documents
 from hearth.paths import Places
 
@@ -83,7 +82,7 @@ def add(
     if not force and (problem := import_servers.program_problem(entry)):
         raise Refused(f"{problem}, and nothing was added: correct the path, or say --force to add it all the same")
     asks = asking.can_ask() and not as_json and not dry_run
-    notes = literal_secrets.place_elsewhere(name, entry, asking.ask_to_store_secret if asks else None)
+    notes = import_servers.place_elsewhere(name, entry, asking.ask_to_store_secret if asks else None)
     replaced = False
 
     def make(data: bytes | None) -> bytes:
@@ -100,13 +99,13 @@ def add(
     changed = changed._replace(warnings=about)
     action = "replaced" if replaced else "added"
     if as_json:
-        document = change.document(action, name, changed, dry_run, notes, daemon)
+        document = config_changes.document(action, name, changed, dry_run, notes, daemon)
         documents.show(document)
         return
     for note in notes + about:
         click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
     if dry_run:
-        click.echo("\n".join(change.diff(changed)))
+        click.echo("\n".join(config_changes.diff(changed)))
         return
     click.echo(f"{name} is in {changed.path}. {daemon}")
     words = shlex.join([name, *places.arguments()])

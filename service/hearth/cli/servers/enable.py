@@ -1,15 +1,22 @@
-"""`hearth enable` and `hearth disable`."""
+"""`hearth enable`, `hearth disable`, `hearth remove` and `hearth pack`."""
+
+from collections.abc import Iterable
 
 import click
+from click.shell_completion import CompletionItem
 
-from hearth.cli import target
-from hearth.cli.config import change
+from hearth import config
+from hearth.cli import config_changes, target
 from hearth.cli.target import with_places
-from hearth.config import editor
-from hearth.config.schema import SERVERS
+from hearth.config import ServerSpec, editor
+from hearth.config.schema import PACKS, PACKS_KEY, SERVERS
+from hearth.config.spelling import nearest
+from hearth.errors import ConfigError, VaultError
 from hearth.ops import edit_config
-from hearth.output import documents
+from hearth.output import documents, table, terminal
 from hearth.paths import Places
+from hearth.secrets import references
+from hearth.secrets.vault import Vault
 
 
 @click.command(short_help="Serve a disabled MCP server again.")
@@ -62,4 +69,153 @@ def _change(places: Places, name: str, disabled: bool, dry_run: bool, as_json: b
         return editor.unassigned(path, data, (SERVERS, name, "disabled"))
 
     action = "disabled" if disabled else "enabled"
-    change.apply_change(places, name, action, make, dry_run, as_json)
+    config_changes.apply_change(places, name, action, make, dry_run, as_json)
+
+
+@click.command(short_help="Take an MCP server out of the config.")
+@click.argument("name", shell_complete=target.complete_server)
+@click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+@with_places
+def remove(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
+    """Take an MCP server out of the config. The rest of the file stays as it is, comments above the entry included; one
+    with mistakes is refused. A running daemon takes it up at once, and lets the server's calls in flight
+    finish. To leave a server out for a while, use `hearth disable` instead.
+
+    \b
+    Examples:
+      hearth remove time
+      hearth remove time --dry-run
+    """
+
+    servers: dict[str, ServerSpec] = {}
+
+    def make(data: bytes | None) -> bytes:
+        nonlocal servers
+        path = places.config_file()
+        servers = dict(edit_config.examined(path, data).config.servers)
+        target.check_server_names([name], servers, path)
+        assert data is not None
+        return editor.removed(path, data, name)
+
+    changed = edit_config.change(places, make, dry_run)._replace(warnings=[])
+    daemon = None if dry_run else edit_config.tell_daemon(places)
+    notes = _left_over(servers.pop(name), servers.values())
+    if as_json:
+        document = config_changes.document("removed", name, changed, dry_run, notes, daemon)
+        documents.show(document)
+    elif dry_run:
+        click.echo("\n".join(config_changes.diff(changed)))
+    else:
+        click.echo(table.clean(f"{name} is no longer in {changed.path}. {daemon}"))
+        for note in notes:
+            click.echo(f"{note[:1].upper()}{note[1:]}.")
+
+
+def _left_over(removed: ServerSpec, others: Iterable[ServerSpec]) -> list[str]:
+    """Return notes on the stored secrets that only the removed server referred to."""
+    unused = references.secret_names(removed).difference(*map(references.secret_names, others))
+    try:
+        stored = Vault("secrets").entries() if unused else {}
+    except VaultError:
+        return []  # the removal is done; `hearth doctor` reports a damaged vault
+    return [
+        f"no server refers to the secret {secret!r} any more, and it is still kept: `hearth secret remove {secret}`"
+        for secret in sorted(unused & stored.keys())
+    ]
+
+
+def _complete_pack(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name, help=text) for name, text in PACKS.items() if name.startswith(incomplete)]
+
+
+@click.group(short_help="Switch packs on and off: tools that live in the daemon.")
+def pack() -> None:
+    """Switch packs on and off. A pack is an MCP server that lives in the daemon: no process, nothing to install. Its
+    tools are offered to clients as those of any other server, as NAME__TOOL. None is on until you switch it on.
+
+    \b
+    Examples:
+      hearth pack list
+      hearth pack enable hearth
+      hearth pack disable hearth
+    """
+
+
+@pack.command("list", short_help="List the packs, and which of them are on.")
+@documents.json_option("Print the packs as JSON.")
+@with_places
+def list_packs(places: Places, as_json: bool) -> None:
+    """List every pack, whether the config has it on, and what it is for. Exits with 2 when the config has mistakes.
+
+    \b
+    Examples:
+      hearth pack list
+      hearth pack list --json | jq -r '.packs[] | select(.enabled).name'
+    """
+    found = config.examine(places)
+    if found.problems:
+        raise ConfigError(found.problems)
+    specs = found.config.packs
+    packs = [
+        {"name": name, "enabled": name in specs and not specs[name].disabled, "description": text}
+        for name, text in PACKS.items()
+    ]
+    if as_json:
+        documents.show({"path": found.path, "packs": packs})
+        return
+    rows = [(str(each["name"]), "on" if each["enabled"] else "off", str(each["description"])) for each in packs]
+    click.echo("\n".join(table.columns(("PACK", "STATE", "WHAT IT DOES"), rows, terminal.width())))
+
+
+@pack.command("enable", short_help="Switch a pack on.")
+@click.argument("name", shell_complete=_complete_pack)
+@click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
+@documents.json_option()
+@with_places
+def enable_pack(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
+    """Switch a pack on: `enabled = true` is written into its table in the config. Every other byte of the file stays. A
+    running daemon takes it up at once and tells the clients. Exits with 0 also if it is on already, with 2 if there is
+    no such pack, or an MCP server has its name.
+
+    \b
+    Examples:
+      hearth pack enable hearth
+      hearth pack enable hearth --dry-run
+    """
+    _switch(places, name, True, dry_run, as_json)
+
+
+@pack.command("disable", short_help="Switch a pack off.")
+@click.argument("name", shell_complete=_complete_pack)
+@click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
+@documents.json_option()
+@with_places
+def disable_pack(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
+    """Switch a pack off: `enabled = false` is written into its table in the config; its other keys stay. A running
+    daemon lets its calls in flight finish and tells the clients. Exits with 0 also if it is off already, with 2 if
+    there is no such pack.
+
+    \b
+    Examples:
+      hearth pack disable hearth
+      hearth pack disable hearth --json | jq -r .daemon
+    """
+    _switch(places, name, False, dry_run, as_json)
+
+
+def _switch(places: Places, name: str, enabled: bool, dry_run: bool, as_json: bool) -> None:
+    if name not in PACKS:
+        near = nearest(name, PACKS)
+        hint = f"Did you mean {near!r}?" if near else f"Known: {', '.join(PACKS)}."
+        raise click.UsageError(f"There is no pack {name!r}. {hint}")
+    path = places.config_file()
+
+    def make(data: bytes | None) -> bytes:
+        spec = edit_config.examined(path, data).config.packs.get(name)
+        is_on = spec is not None and not spec.disabled
+        if is_on == enabled:
+            return editor.blank(path) if data is None else data
+        return editor.assigned(path, data, (PACKS_KEY, name, "enabled"), enabled)
+
+    config_changes.apply_change(places, name, "enabled" if enabled else "disabled", make, dry_run, as_json)

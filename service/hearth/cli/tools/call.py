@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 from hearth import config
 from hearth.cli import target
 from hearth.cli.target import Number, with_places
-from hearth.cli.tools import call_arguments, questions, tool_lines
+from hearth.cli.tools import call_arguments, call_terminal
 from hearth.config.spelling import nearest
 from hearth.control_client import running_daemon
 from hearth.errors import ConfigError, HearthError, UpstreamError
@@ -107,8 +107,8 @@ def call(
     """Call a tool of a server through the daemon, as an agent would; without TOOL, list its tools with their arguments.
 
     Arguments are NAME=VALUE, typed by the tool's schema (more than once for a list, NAME:=JSON for anything), or one
-    JSON object, @FILE, or - for standard input. Lights the daemon. What the server asks meanwhile is asked here, on
-    a terminal, else declined. Ctrl-C cancels the call. Exits with 1 when the tool says that it failed.
+    JSON object, @FILE, or - for standard input. Lights the daemon. Questions of the server are asked here, on a
+    terminal, else declined. Ctrl-C cancels the call. Exits with 1 when the tool says that it failed.
 
     \b
     Examples:
@@ -120,7 +120,7 @@ def call(
     _check_server(places, server)
     _take_every_end_as_ctrl_c()
     window = _Window(f"calling {server}")
-    asking = questions.Questions(server, questions.can_ask() and "-" not in arguments, window.hidden)
+    asking = call_terminal.Questions(server, call_terminal.can_ask() and "-" not in arguments, window.hidden)
     with window, ToolCaller(places, server, asking.answer, window.progressed) as caller:
         if tool is None:
             _forgive(places, server)
@@ -223,7 +223,7 @@ def _list(places: Places, server: str, tools: list[dict[str, Any]], as_json: boo
     if as_json:
         documents.show(tools)
     else:
-        click.echo("\n".join(tool_lines.tool_lines(tools, terminal.width())) or f"{server} offers no tools.")
+        click.echo("\n".join(call_terminal.tool_lines(tools, terminal.width())) or f"{server} offers no tools.")
 
 
 def _report(failure: CallError, as_json: bool) -> int:
@@ -242,13 +242,13 @@ def _report(failure: CallError, as_json: bool) -> int:
 def _show(result: dict[str, Any], tool: str, as_json: bool, output: str | None) -> None:
     if as_json:
         documents.show(result)
-    for block in tool_lines.blocks_of(result):
-        path = tool_lines.save_content(block, output, tool) if output else None
+    for block in call_terminal.blocks_of(result):
+        path = call_terminal.save_content(block, output, tool) if output else None
         if path:
             click.echo(f"saved {path}", err=as_json)
         elif not as_json:
-            text = tool_lines.text_of(block)
-            said = tool_lines.description_of(block) if text is None else text
+            text = call_terminal.text_of(block)
+            said = call_terminal.description_of(block) if text is None else text
             # Output to a file or a pipe stays unchanged.
             click.echo(table.harmless(said) if sys.stdout.isatty() else said)
 
@@ -282,7 +282,7 @@ class _Window:
 
     def progressed(self, params: dict[str, Any]) -> None:
         """Show a progress notification of the server."""
-        text = tool_lines.progress_text(params)
+        text = call_terminal.progress_text(params)
         if text and self._spinner:
             self._spinner.tell(text)
 

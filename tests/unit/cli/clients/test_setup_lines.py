@@ -6,11 +6,11 @@ from hearth.cli.clients import setup as verb
 from hearth.clients.connector import EntryChange, TableOutcome
 from hearth.host.install.service_files import Outcome as Units
 from hearth.host.install.service_files import Plan as UnitPlan
-from hearth.ops import gather_servers, smoke_test
+from hearth.ops import connect_clients, import_servers, tool_caller
 from hearth.ops.connect_clients import Links, TablePlan
-from hearth.ops.gather_servers import Gathered
+from hearth.ops.import_servers import Gathered
 from hearth.ops.setup_plan import ServiceStep, SetupPlan
-from hearth.ops.smoke_test import Trial
+from hearth.ops.tool_caller import Trial
 from hearth.paths import Places
 from unit.clients.imports import Shell, found, table
 
@@ -84,7 +84,7 @@ def test_the_summary_counts_what_was_moved_and_what_was_left_with_each_reason() 
     tables = {each.table: [found for found in entries if found.table == each.table] for each in entries}
     plans = [TablePlan(table, {each.name: each.name for each in mine}, False, []) for table, mine in tables.items()]
     trials = [Trial("time", 1), Trial("gone", None, "it\x1b ended with code 3")]
-    kept, failed = smoke_test.without_failed(plans, entries, trials)
+    kept, failed = connect_clients.without_failed(plans, entries, trials)
     assert [plan.replace for plan in kept] == [{"time": "time", "off": "off"}, {}]
     outcome = TableOutcome(TIME.table, [EntryChange("time", "{}", "{}", {}, {})], [])
     finished = SetupPlan(
@@ -109,12 +109,12 @@ def test_the_summary_counts_what_was_moved_and_what_was_left_with_each_reason() 
 def test_a_bridge_is_written_again_whatever_its_server_says() -> None:
     bridge = found("time", {"command": "hearth", "args": ["bridge", "--server", "time"]})
     plan = TablePlan(bridge.table, {"time": "time"}, False, [])
-    assert smoke_test.without_failed([plan], [bridge], [Trial("time", None, "!")]) == ([plan], [])
+    assert connect_clients.without_failed([plan], [bridge], [Trial("time", None, "!")]) == ([plan], [])
 
 
 def test_a_trial_has_only_what_clients_hand_on() -> None:
     environ = {"HOME": "/h", "PATH": "/p", "XDG_RUNTIME_DIR": "/r", "GITHUB_TOKEN": "x", "HEARTH_CONFIG": "/c"}
-    assert smoke_test.environment(environ) == {"HOME": "/h", "PATH": "/p", "XDG_RUNTIME_DIR": "/r"}
+    assert tool_caller.environment(environ) == {"HOME": "/h", "PATH": "/p", "XDG_RUNTIME_DIR": "/r"}
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_a_trial_has_only_what_clients_hand_on() -> None:
     [((), ("user", "local")), (("project",), ("project",)), (("user", "all"), ("user", "local", "project"))],
 )
 def test_a_projects_files_are_taken_only_when_asked_for(scopes: tuple[str, ...], chosen: tuple[str, ...]) -> None:
-    assert gather_servers.chosen_scopes(scopes) == chosen
+    assert import_servers.chosen_scopes(scopes) == chosen

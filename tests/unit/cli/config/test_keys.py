@@ -3,8 +3,8 @@
 import click
 import pytest
 
-from hearth.cli.config import values
-from hearth.cli.config.values import KeyName
+from hearth.cli import config as values
+from hearth.cli.config import KeyName
 
 SERVERS = ["a", "a.b", "time"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from hearth import paths
 from hearth.cli.daemon import logs
-from hearth.cli.daemon.log_lines import LogSelection
+from hearth.cli.daemon.logs import LogSelection
 
 
 @pytest.fixture(autouse=True)

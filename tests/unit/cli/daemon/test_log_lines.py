@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from hearth.cli.daemon import log_lines
+from hearth.cli.daemon import logs as log_lines
 
 NOW = datetime(2026, 11, 18, 10, 30).timestamp()
 

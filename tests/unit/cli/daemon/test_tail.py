@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from hearth.cli.daemon.log_lines import BLOCK_BYTES, last_lines
+from hearth.cli.daemon.logs import BLOCK_BYTES, last_lines
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 10])

@@ -5,7 +5,7 @@ from typing import Any
 import click
 import pytest
 
-from hearth.cli.tools import questions
+from hearth.cli.tools import call_terminal as questions
 
 
 def field(schema: dict[str, Any], required: bool = True) -> questions.Field:

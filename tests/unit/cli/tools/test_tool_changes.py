@@ -2,8 +2,8 @@
 
 import pytest
 
-from hearth.cli.tools import diff
-from hearth.cli.tools.diff import definition_lines, visible
+from hearth.cli.tools import pinned as diff
+from hearth.cli.tools.pinned import definition_lines, visible
 from hearth.mcp.pinning import CHANGED, NEW, VANISHED, Change, canonical
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.tools import tool_lines
+from hearth.cli.tools import call_terminal as tool_lines
 from hearth.errors import HearthError
 from hearth.output import table
 

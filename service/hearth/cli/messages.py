@@ -55,3 +55,9 @@ def report(error: BaseException) -> int:
             click.echo(f"{click.style('hearth:', fg='red')} {harmless(sentence)}", err=True, color=colour)
         return error.exit_code
     raise error
+
+
+def styled(line: str) -> str:
+    """Return a line of a diff in its colour."""
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    return click.style(line, fg=colours[line[0]]) if line[:1] in colours else line

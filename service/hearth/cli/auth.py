@@ -104,7 +104,7 @@ def _query(address: str) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @with_places
 def status(places: Places, name: str | None, as_json: bool) -> None:
-    """Say which servers with a url are logged in to, where, and until when. Nobody is asked, and no token is read.
+    """Say which servers with a url are logged in to, where, and until when. Asks nobody, and reads no token.
 
     \b
     Examples:

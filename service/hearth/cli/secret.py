@@ -23,7 +23,7 @@ _WAITING = "waiting for the keyring; it may want to be unlocked"
 
 @click.group(short_help="Store secrets for your servers.")
 def secret() -> None:
-    """Store tokens and passwords, and refer to them in the config: ${keyring:NAME}. They lie in your desktop's
+    """Store tokens and passwords, and refer to them in the config: ${keyring:NAME}. Secrets lie in your desktop's
     keyring, or where there is none in a file that only you can read; never in the config.
 
     \b
@@ -61,8 +61,8 @@ def _users(places: Places) -> dict[str, list[str]]:
 @with_places
 def set_(places: Places, name: str, as_json: bool) -> None:
     """Store a secret, in place of a former one of that name. The value is asked for without being shown, or
-    read from standard input when that is no terminal (one line end at its end is left out). It cannot be given
-    as an argument: those are kept in the shell's history, and everybody on the machine can see them.
+    read from standard input when that is no terminal (one line end at its end is left out). A value cannot be
+    given as an argument: arguments are kept in the shell's history, and everybody on the machine can see them.
 
     \b
     Examples:

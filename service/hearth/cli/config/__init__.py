@@ -1,1 +1,0 @@
-"""`hearth config` and its verbs."""

@@ -1,1 +1,0 @@
-"""Verbs about secrets, tokens and logins."""
