@@ -1,4 +1,4 @@
-"""The daemon as a service of Windows, for each user one: what the service manager starts.
+"""Daemon as a service of Windows, one for each user: the program that the service manager starts.
 
     pythonw -I hearth_service.py --python INTERPRETER --packages FOLDER
 
@@ -6,8 +6,8 @@
 virtual environment only starts another one. So this is run by the interpreter underneath, and told where the
 environment's packages are. Nothing of Hearth or pywin32 can be imported before that.
 
-Three threads: the main one hands itself to the manager; the manager's own calls in here (`SvcRun`, and the controls);
-the daemon's loop has one to itself, and is told to end from the outside.
+There are three threads: the main one, which is handed to the manager; the manager's own, which calls `SvcRun` and the
+controls; and the one of the daemon's loop, which is told to end from outside.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from typing import Any
 
 
 def prepare(arguments: list[str]) -> None:
-    """Find the packages, and be the interpreter that child processes of the daemon are started with."""
+    """Find the packages, and set the interpreter that child processes of the daemon are started with."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--python", required=True)
     parser.add_argument("--packages", required=True)
@@ -39,12 +39,12 @@ import win32ts  # noqa: E402
 from hearth import sids  # noqa: E402
 from hearth.daemon.main import main  # noqa: E402
 from hearth.errors import AlreadyRunning, Refused  # noqa: E402
-from hearth.host.windows import accounts, service_requests  # noqa: E402
+from hearth.host.windows import accounts, services  # noqa: E402
 
-# What the manager is told of as the longest pause until it hears more; it hears more often.
+# Longest pause until the next report, as announced to the manager; reports come more often.
 WAIT_HINT_MILLISECONDS = 10_000
 CHECKPOINT_SECONDS = 2.0
-# A daemon has its own bound for draining and for each server; this is for one that has lost it.
+# For a daemon that has lost its own bounds, for draining and for each server.
 STOP_LIMIT_SECONDS = 120.0
 # winerror.h: the service's own code says more.
 ERROR_SERVICE_SPECIFIC_ERROR = 1066
@@ -53,7 +53,7 @@ DAEMON = ["--profile", "mcp"]
 
 
 class HostedDaemon:
-    """The daemon in a thread of its own."""
+    """Daemon in a thread of its own."""
 
     def __init__(self, on_serving: Callable[[], None]) -> None:
         self.code = 0
@@ -61,22 +61,22 @@ class HostedDaemon:
         self._end: Callable[[str], None] | None = None
         self._reason = ""
         self._lock = threading.Lock()
-        # Not waited for at the interpreter's end: one that does not stop is ended with the process.
+        # Not waited for at the interpreter's end: a daemon that does not stop is ended with the process.
         self._thread = threading.Thread(target=self._run, name="hearth", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, reason: str) -> None:
-        """Have it drain and end; one that does not serve yet does so as soon as it does."""
+        """Have the daemon drain and end; if it does not serve yet, as soon as it does."""
         with self._lock:
             self._reason, end = reason, self._end
         if end:
             end(reason)
 
     def ends_within(self, seconds: float) -> bool:
-        """Wait for its end; whether it came."""
+        """Wait for the daemon's end; return whether it came."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -95,11 +95,11 @@ class HostedDaemon:
             end(reason)
 
 
-class HearthService(win32serviceutil.ServiceFramework):  # type: ignore[misc]
-    """What the service manager talks to."""
+class HearthService(win32serviceutil.ServiceFramework):
+    """Service as the service manager sees it."""
 
-    _svc_name_ = service_requests.NAME
-    _svc_display_name_ = service_requests.DISPLAY_NAME
+    _svc_name_ = services.NAME
+    _svc_display_name_ = services.DISPLAY_NAME
 
     def __init__(self, args: Any) -> None:
         super().__init__(args)
@@ -108,12 +108,12 @@ class HearthService(win32serviceutil.ServiceFramework):  # type: ignore[misc]
         self._daemon = HostedDaemon(self._serves)
 
     def GetAcceptedControls(self) -> int:  # noqa: N802
-        """Before a shutdown there is more time than in it; and a session may end without one."""
+        """Accept notice of a coming shutdown, with more time left than in it, and of a session's end without one."""
         more = win32service.SERVICE_ACCEPT_PRESHUTDOWN | win32service.SERVICE_ACCEPT_SESSIONCHANGE
-        return int(super().GetAcceptedControls() | more)
+        return int(super().GetAcceptedControls() | more)  # type: ignore[no-untyped-call]
 
     def SvcRun(self) -> None:  # noqa: N802
-        """The service's life, as the manager hears of it."""
+        """Run the service, and report its life to the manager."""
         self._report(win32service.SERVICE_START_PENDING)
         refused = accounts.refusal(sids.own())
         if refused:
@@ -128,25 +128,25 @@ class HearthService(win32serviceutil.ServiceFramework):  # type: ignore[misc]
             if late > STOP_LIMIT_SECONDS:
                 servicemanager.LogErrorMsg(f"Hearth has not stopped within {STOP_LIMIT_SECONDS:g} s and is ended")
                 self._fail(1)
-        # Another daemon that serves already is what was wanted.
+        # Another daemon that serves already is as good.
         if self._daemon.code not in (0, AlreadyRunning.exit_code):
             servicemanager.LogErrorMsg(f"Hearth ended with code {self._daemon.code}; its log says why")
             self._fail(self._daemon.code)
 
     def SvcStop(self) -> None:  # noqa: N802
-        """Asked to stop: it drains, and `SvcRun` tells the manager that it goes on."""
+        """Begin to drain; `SvcRun` reports to the manager that this goes on."""
         self._stop("the service manager stops it")
 
     def SvcInterrogate(self) -> None:  # noqa: N802
-        """Asked what it does."""
+        """Report the state again."""
         self._report(self._state)
 
     def SvcOtherEx(self, control: int, event_type: int, data: Any) -> None:  # noqa: N802
-        """The machine shuts down, or a session ends."""
+        """Stop when the machine shuts down or this user's session ends."""
         if control == win32service.SERVICE_CONTROL_PRESHUTDOWN:
             self._stop("Windows shuts down")
         elif control == win32service.SERVICE_CONTROL_SESSIONCHANGE and event_type == WTS_SESSION_LOGOFF:
-            own = win32ts.ProcessIdToSessionId(os.getpid())
+            own = win32ts.ProcessIdToSessionId(os.getpid())  # type: ignore[no-untyped-call]
             if own in data:
                 self._stop("the user logs off")
 
@@ -165,7 +165,7 @@ class HearthService(win32serviceutil.ServiceFramework):  # type: ignore[misc]
         self.ReportServiceStatus(state, waitHint=WAIT_HINT_MILLISECONDS if pending else 0)
 
     def _fail(self, code: int) -> None:
-        """Tell the manager why it ends, and end: after a return, pywin32 would report a success in its place."""
+        """Report the failure and end the process: after a return, pywin32 would report success instead."""
         self.ReportServiceStatus(
             win32service.SERVICE_STOPPED, waitHint=0, win32ExitCode=ERROR_SERVICE_SPECIFIC_ERROR, svcExitCode=code
         )
@@ -174,9 +174,9 @@ class HearthService(win32serviceutil.ServiceFramework):  # type: ignore[misc]
 
 def host() -> None:
     """Hand this thread to the service manager until the service has stopped."""
-    servicemanager.Initialize(service_requests.NAME, servicemanager.__file__)
+    servicemanager.Initialize(services.NAME, servicemanager.__file__)
     servicemanager.PrepareToHostSingle(HearthService)
-    servicemanager.StartServiceCtrlDispatcher()
+    servicemanager.StartServiceCtrlDispatcher()  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

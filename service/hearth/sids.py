@@ -1,10 +1,9 @@
-"""Security identifiers of Windows: of this user, of a process's user, of an open pipe's owner.
+"""Security identifiers of Windows: of this user, and of an open pipe's owner. `host.windows.accounts` knows the others.
 
 Users have no numeric ids on Windows; a SID such as `S-1-5-21-…-1001` stays the same when an account is renamed.
 Imported by the bridge: standard library only. Every other system has uids, and nothing here.
 """
 
-import os
 import sys
 
 # Result for a user that cannot be determined, after ACCESS_DENIED and the like: equal to no user.
@@ -14,9 +13,8 @@ if sys.platform == "win32":
     import ctypes
     from ctypes import wintypes
 
-    _PROCESS_QUERY_LIMITED_INFORMATION = 0x1000
     _TOKEN_QUERY = 0x0008
-    _TOKEN_USER, _TOKEN_ELEVATION = 1, 20
+    _TOKEN_USER = 1
     # A SID has at most 68 bytes; TOKEN_USER is a pointer and a number before it.
     _TOKEN_USER_BYTES = 128
     _SE_KERNEL_OBJECT = 6
@@ -26,21 +24,14 @@ if sys.platform == "win32":
     _advapi = ctypes.WinDLL("advapi32", use_last_error=True)
     _kernel.GetCurrentProcess.argtypes = ()
     _kernel.GetCurrentProcess.restype = wintypes.HANDLE
-    _kernel.GetCurrentThread.argtypes = ()
-    _kernel.GetCurrentThread.restype = wintypes.HANDLE
-    _kernel.OpenProcess.argtypes = (wintypes.DWORD, wintypes.BOOL, wintypes.DWORD)
-    _kernel.OpenProcess.restype = wintypes.HANDLE
     _kernel.CloseHandle.argtypes = (wintypes.HANDLE,)
     _kernel.LocalFree.argtypes = (wintypes.HLOCAL,)
     _kernel.LocalFree.restype = wintypes.HLOCAL
     _advapi.OpenProcessToken.argtypes = (wintypes.HANDLE, wintypes.DWORD, wintypes.PHANDLE)
-    _advapi.OpenThreadToken.argtypes = (wintypes.HANDLE, wintypes.DWORD, wintypes.BOOL, wintypes.PHANDLE)
     _advapi.GetTokenInformation.argtypes = (
         wintypes.HANDLE, ctypes.c_int, wintypes.LPVOID, wintypes.DWORD, wintypes.PDWORD,
     )  # fmt: skip
     _advapi.ConvertSidToStringSidW.argtypes = (wintypes.LPVOID, ctypes.POINTER(wintypes.LPVOID))
-    _advapi.ImpersonateNamedPipeClient.argtypes = (wintypes.HANDLE,)
-    _advapi.RevertToSelf.argtypes = ()
     _advapi.GetSecurityInfo.argtypes = (
         wintypes.HANDLE, ctypes.c_int, wintypes.DWORD, ctypes.POINTER(wintypes.LPVOID), wintypes.LPVOID,
         wintypes.LPVOID, wintypes.LPVOID, ctypes.POINTER(wintypes.LPVOID),
@@ -53,47 +44,6 @@ if sys.platform == "win32":
         if not _advapi.OpenProcessToken(_kernel.GetCurrentProcess(), _TOKEN_QUERY, ctypes.byref(token)):
             raise ctypes.WinError(ctypes.get_last_error())
         return _user_of(token) or _refuse()
-
-    def is_elevated() -> bool:
-        """Tell whether this process runs with administrator rights."""
-        token, found, needed = wintypes.HANDLE(), wintypes.DWORD(), wintypes.DWORD()
-        if not _advapi.OpenProcessToken(_kernel.GetCurrentProcess(), _TOKEN_QUERY, ctypes.byref(token)):
-            return False
-        try:
-            size = ctypes.sizeof(found)
-            told = _advapi.GetTokenInformation(token, _TOKEN_ELEVATION, ctypes.byref(found), size, ctypes.byref(needed))
-        finally:
-            _kernel.CloseHandle(token)
-        return bool(told and found.value)
-
-    def of_process(pid: int) -> str:
-        """Return the user of a process; NOBODY if it is gone or may not be examined."""
-        process = _kernel.OpenProcess(_PROCESS_QUERY_LIMITED_INFORMATION, False, pid)
-        if not process:
-            return NOBODY
-        token = wintypes.HANDLE()
-        try:
-            if not _advapi.OpenProcessToken(process, _TOKEN_QUERY, ctypes.byref(token)):
-                return NOBODY
-        finally:
-            _kernel.CloseHandle(process)
-        return _user_of(token)
-
-    def of_client(pipe: int) -> str:
-        """Return the user at the other end of a connected server pipe; NOBODY if that is not known yet.
-
-        The client's process is not examined: its pid may have been reused by another user's process.
-        """
-        if not _advapi.ImpersonateNamedPipeClient(pipe):
-            return NOBODY
-        token = wintypes.HANDLE()
-        try:
-            opened = _advapi.OpenThreadToken(_kernel.GetCurrentThread(), _TOKEN_QUERY, True, ctypes.byref(token))
-        finally:
-            if not _advapi.RevertToSelf():
-                # The process must not continue as another user.
-                os._exit(1)
-        return _user_of(token) if opened else NOBODY
 
     def owner(handle: int) -> str:
         """Return the owner of an open pipe, for either end; NOBODY if Windows does not tell."""

@@ -21,9 +21,9 @@ from house import DEMO, LIMIT_SECONDS, House
 from hearth import sids
 from hearth.control_client.connection import ControlConnection
 from hearth.errors import StartError
-from hearth.host import open_files, private_files, tcp_ports
+from hearth.host import private_files, tcp_ports
 from hearth.host.accept_loop import AcceptLoop
-from hearth.host.windows import pipe_streams, security_descriptors
+from hearth.host.windows import accounts, pipe_streams
 from hearth.secrets import http_token
 
 pytestmark = pytest.mark.timeout(120)
@@ -218,14 +218,13 @@ async def test_an_error_is_told_to_whoever_accepts_and_the_next_poll_tries_again
 
 def test_a_private_file_is_made_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    attributes = security_descriptors.attributes
-    open_files._owner_only.cache_clear()
-    monkeypatch.setattr(security_descriptors, "attributes", lambda text: asked.append(text) or attributes(text))
+    attributes = accounts.attributes
+    monkeypatch.setattr(accounts, "attributes", lambda text: asked.append(text) or attributes(text))
     file = tmp_path / "token"
     for content in (b"former", b"new"):
         private_files.write(str(file), content)
         assert file.read_bytes() == content
-    assert asked == [f"O:{sids.own()}D:P(A;;FA;;;{sids.own()})"]
+    assert asked == [f"O:{sids.own()}D:P(A;;FA;;;{sids.own()})"] * 2
     # What Wine makes of it is the mode of a Unix file, in which SYSTEM is always named.
     found = win32security.GetFileSecurity(str(file), win32security.DACL_SECURITY_INFORMATION)
     entries = found.GetSecurityDescriptorDacl()

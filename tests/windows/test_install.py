@@ -25,7 +25,8 @@ from hearth.errors import HearthError
 from hearth.host import commands
 from hearth.host import install as installation
 from hearth.host.install import windows
-from hearth.host.windows import event_source, service_manager, service_requests, task
+from hearth.host.windows import services as windows_services
+from hearth.host.windows import task
 
 RT_MESSAGETABLE = 11
 NAMESPACE = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
@@ -77,14 +78,14 @@ class Services:
     """Stands in for the service manager where Wine knows less than Windows."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.made: dict[str, service_requests.Service] = {}
-        self.triggers: dict[str, service_requests.Trigger] = {}
+        self.made: dict[str, windows_services.Service] = {}
+        self.triggers: dict[str, windows_services.Trigger] = {}
         self.stopped: list[str] = []
-        monkeypatch.setattr(service_manager, "command_of", lambda name: self.made[name].command if self.made else None)
-        monkeypatch.setattr(service_manager, "create", lambda wanted: self.made.update({wanted.name: wanted}))
-        monkeypatch.setattr(service_manager, "set_trigger", self.triggers.__setitem__)
-        monkeypatch.setattr(service_manager, "stop", self.stopped.append)
-        monkeypatch.setattr(service_manager, "delete", self.made.pop)
+        monkeypatch.setattr(windows_services, "command_of", lambda name: self.made[name].command if self.made else None)
+        monkeypatch.setattr(windows_services, "create", lambda wanted: self.made.update({wanted.name: wanted}))
+        monkeypatch.setattr(windows_services, "set_trigger", self.triggers.__setitem__)
+        monkeypatch.setattr(windows_services, "stop", self.stopped.append)
+        monkeypatch.setattr(windows_services, "delete", self.made.pop)
 
 
 def run(*arguments: str) -> str:
@@ -159,22 +160,22 @@ def test_a_service_is_a_template_for_every_user_that_the_pipe_starts(
 ) -> None:
     services = Services(monkeypatch)
     said = run("install", "--service")
-    wanted = services.made[service_requests.NAME]
-    assert wanted.kind == service_requests.PER_USER
-    assert service_requests.is_ours(wanted.command)
-    assert services.triggers == {service_requests.NAME: service_requests.on_pipe(paths.Places().socket)}
-    assert f"wrote HKLM\\SYSTEM\\CurrentControlSet\\Services\\{service_requests.NAME}" in said
+    wanted = services.made[windows_services.NAME]
+    assert wanted.kind == windows_services.PER_USER
+    assert windows_services.is_ours(wanted.command)
+    assert services.triggers == {windows_services.NAME: windows_services.on_pipe(paths.Places().socket)}
+    assert f"wrote HKLM\\SYSTEM\\CurrentControlSet\\Services\\{windows_services.NAME}" in said
     assert json.loads(run("install", "--service", "--json"))["written"] == []
     assert has_messages(source_of_events())
     run("uninstall")
     assert source_of_events() == ""
-    assert (services.made, services.stopped) == ({}, [service_requests.NAME])
+    assert (services.made, services.stopped) == ({}, [windows_services.NAME])
 
 
 def source_of_events() -> str:
     """The file in which the event log looks the service's words up; empty: there is none."""
     try:
-        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, event_source.key(service_requests.NAME)) as key:
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, windows_services.event_source(windows_services.NAME)) as key:
             return str(winreg.QueryValueEx(key, "EventMessageFile")[0])
     except FileNotFoundError:
         return ""
@@ -198,12 +199,12 @@ def test_a_service_takes_the_place_of_the_task_and_a_task_does_not_come_beside_i
     assert (scheduler.tasks, Path(task.file()).exists()) == ({}, False)
     with pytest.raises(HearthError, match="starts the daemon already"):
         installation.install()
-    assert list(services.made) == [service_requests.NAME]
+    assert list(services.made) == [windows_services.NAME]
 
 
 def test_a_service_of_that_name_that_is_not_hearths_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     services = Services(monkeypatch)
-    services.made[service_requests.NAME] = service_requests.Service("C:\\other.exe")
+    services.made[windows_services.NAME] = windows_services.Service("C:\\other.exe")
     for attempt in (installation.install, installation.uninstall):
         with pytest.raises(HearthError, match="is not Hearth's"):
             attempt()
@@ -213,7 +214,7 @@ def test_a_windows_that_refuses_the_service_says_so_and_registers_nothing(monkey
     monkeypatch.setattr(windows, "compile_package", lambda python: True)
     with pytest.raises(HearthError, match="came with Windows 10"):
         installation.install(service=True)
-    assert service_manager.status(service_requests.NAME) is None
+    assert windows_services.status(windows_services.NAME) is None
 
 
 def test_profiles_have_no_task_and_the_others_options_are_refused(scheduler: Scheduler) -> None:

@@ -4,12 +4,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from hearth.host import memory, processes
-from hearth.host.windows import jobs
+from hearth.host.windows.processes import SUSPENDED, Job, handle_of, let_run
 
 # A start of Python takes seconds here, more when the machine is busy.
 LIMIT_SECONDS = 60.0
@@ -24,23 +23,24 @@ below = subprocess.Popen([sys.executable, "-c", "import time; time.sleep({FOR_EV
 print(os.getpid(), below.pid, flush=True)
 below.wait()
 """
-# A daemon of one server, which it starts as Hearth does.
+# A daemon of one server, which it starts as Hearth does; or, carelessly, in none but its own job.
 DAEMON = f"""
-import sys
-from hearth.host.windows import jobs
-jobs.hold_descendants()
-server, job = jobs.start([sys.executable, "-c", {PARENT!r}])
-server.wait()
-"""
-# The same, and it starts something that is in none but its own job.
-CARELESS = f"""
 import subprocess, sys
-from hearth.host.windows import jobs
-jobs.hold_descendants()
-subprocess.run([sys.executable, "-c", {PARENT!r}])
+from hearth.host.windows.processes import SUSPENDED, hold_descendants, let_run
+hold_descendants()
+server = subprocess.Popen([sys.executable, "-c", {PARENT!r}], creationflags=0 if %(careless)s else SUSPENDED)
+job = None if %(careless)s else let_run(server)
+server.wait()
 """
 
 Start = Callable[[str], "subprocess.Popen[bytes]"]
+
+
+def start_in_job(code: str) -> "tuple[subprocess.Popen[bytes], Job]":
+    """Start it as a server is started."""
+    command = [sys.executable, "-c", code]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, creationflags=SUSPENDED)
+    return process, let_run(process)
 
 
 @pytest.fixture
@@ -70,20 +70,23 @@ def survivors(found: list[tuple[int, int]]) -> list[int]:
     return [pid for pid, born in found if not processes.wait_gone(pid, born, LIMIT_SECONDS)]
 
 
-@pytest.mark.parametrize("end", [jobs.Job.terminate, jobs.Job.close])
-def test_what_a_server_has_started_ends_with_it(end: Callable[[jobs.Job], None]) -> None:
-    process, job = jobs.start([sys.executable, "-c", PARENT], stdout=subprocess.PIPE)
+@pytest.mark.parametrize("end", [Job.terminate, Job.close])
+def test_what_a_server_has_started_ends_with_it(end: Callable[[Job], None]) -> None:
+    process, job = start_in_job(PARENT)
     with process:
         found = read_pids(process)
         assert all(processes.is_alive(*each) for each in found)
         end(job)
         assert survivors(found) == []
+    # Doing it again changes nothing.
     job.close()
+    job.close()
+    job.terminate()
 
 
-@pytest.mark.parametrize("daemon", [DAEMON, CARELESS])
-def test_a_daemon_that_is_killed_leaves_no_child_and_no_grandchild(daemon: str, python: Start) -> None:
-    process = python(daemon)
+@pytest.mark.parametrize("careless", [False, True])
+def test_a_daemon_that_is_killed_leaves_no_child_and_no_grandchild(careless: bool, python: Start) -> None:
+    process = python(DAEMON % {"careless": careless})
     found = read_pids(process)
     assert all(processes.is_alive(*each) for each in found)
     process.kill()
@@ -91,8 +94,7 @@ def test_a_daemon_that_is_killed_leaves_no_child_and_no_grandchild(daemon: str, 
 
 
 def test_one_server_ends_and_the_other_goes_on() -> None:
-    command = [sys.executable, "-c", PARENT]
-    (first, first_job), (second, second_job) = (jobs.start(command, stdout=subprocess.PIPE) for _ in range(2))
+    (first, first_job), (second, second_job) = (start_in_job(PARENT) for _ in range(2))
     with first, second:
         gone, staying = read_pids(first), read_pids(second)
         first_job.terminate()
@@ -105,32 +107,21 @@ def test_one_server_ends_and_the_other_goes_on() -> None:
 
 
 def test_a_server_that_ends_by_itself_keeps_its_exit_code() -> None:
-    process, job = jobs.start([sys.executable, "-c", "raise SystemExit(7)"])
-    assert process.wait(LIMIT_SECONDS) == 7
+    process, job = start_in_job("raise SystemExit(7)")
+    with process:
+        assert process.wait(LIMIT_SECONDS) == 7
     job.close()
-
-
-def test_a_closed_job_can_be_closed_and_ended_again() -> None:
-    job = jobs.Job()
-    job.close()
-    job.close()
-    job.terminate()
 
 
 def test_a_process_that_is_gone_cannot_be_confined_and_nothing_is_left_open(python: Start) -> None:
     process = python("")
     process.wait(LIMIT_SECONDS)
     with pytest.raises(OSError):
-        jobs.confine(jobs.handle_of(process))
-
-
-def test_a_program_that_is_not_there_is_refused_as_python_does(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        jobs.start([str(tmp_path / "no-such-program.exe")])
+        Job(handle_of(process))
 
 
 def test_memory_of_a_server_includes_what_it_has_started() -> None:
-    process, job = jobs.start([sys.executable, "-c", PARENT], stdout=subprocess.PIPE)
+    process, job = start_in_job(PARENT)
     with process:
         pids = [pid for pid, _ in read_pids(process)]
         assert memory.families([process.pid]) == {process.pid: sorted(pids)}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import pytest
+import win32pipe
 import win32security
 from house import LIMIT_SECONDS
 
@@ -19,7 +20,7 @@ from hearth import paths, sids
 from hearth.errors import AlreadyRunning
 from hearth.host import connections
 from hearth.host.locks import Lock
-from hearth.host.windows import pipe_streams, pipes
+from hearth.host.windows import accounts, pipe_streams, pipes
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -38,13 +39,8 @@ def name() -> str:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[object, ...]]]:
     """What CreateNamedPipe is called with."""
     calls: list[tuple[object, ...]] = []
-    create = pipes._winapi.CreateNamedPipe
-
-    def noted(*arguments: object) -> int:
-        calls.append(arguments)
-        return int(create(*arguments))
-
-    monkeypatch.setattr(pipes._winapi, "CreateNamedPipe", noted)
+    create = win32pipe.CreateNamedPipe
+    monkeypatch.setattr(win32pipe, "CreateNamedPipe", lambda *asked: calls.append(asked) or create(*asked))
     yield calls
 
 
@@ -74,9 +70,9 @@ async def test_only_the_first_instance_has_to_be_the_first_and_all_are_private_a
     assert {call[0] for call in asked} == {name}
     assert [call[1] for call in asked] == [pipes.open_mode(True)] + [pipes.open_mode(False)] * (len(asked) - 1)
     assert {call[2] for call in asked} == {pipes.PIPE_MODE}
-    attributes = {call[7] for call in asked}
-    assert len(attributes) == 1
-    assert 0 not in attributes
+    (attributes,) = {call[7] for call in asked}
+    # Children must not inherit it.
+    assert not attributes.bInheritHandle
 
 
 def test_the_pipe_is_its_owners_and_nobody_else_is_in_its_list(name: str) -> None:
@@ -95,9 +91,9 @@ def test_the_pipe_is_its_owners_and_nobody_else_is_in_its_list(name: str) -> Non
 
 def test_a_name_that_is_taken_is_refused_and_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> int:
-        raise PermissionError(13, "Access is denied", name, 5)
+        raise win32pipe.error(5, "CreateNamedPipe", "Access is denied")
 
-    monkeypatch.setattr(pipes._winapi, "CreateNamedPipe", refuse)
+    monkeypatch.setattr(win32pipe, "CreateNamedPipe", refuse)
     with pytest.raises(AlreadyRunning, match="another program has made"):
         pipes.bind(name)
 
@@ -136,8 +132,8 @@ def test_a_pipe_that_another_user_has_made_is_not_spoken_to(name: str, monkeypat
 
 
 def test_the_other_end_of_a_process_is_known(name: str) -> None:
-    assert sids.of_process(os.getpid()) == sids.own()
-    assert sids.of_process(0xFFFF_FFF0) == sids.NOBODY
+    assert accounts.of_process(os.getpid()) == sids.own()
+    assert accounts.of_process(0xFFFF_FFF0) == sids.NOBODY
 
 
 async def test_who_comes_while_nobody_polls_is_found_by_one_more_look(name: str) -> None:
@@ -161,10 +157,10 @@ def test_who_has_come_and_left_is_told_from_who_never_came(
 ) -> None:
     # ERROR_BROKEN_PIPE; ERROR_BAD_PIPE, which Wine never says; ERROR_PIPE_NOT_CONNECTED; ERROR_PIPE_LISTENING.
     def peek(handle: int, size: int) -> None:
-        raise OSError(None, "", None, winerror)
+        raise win32pipe.error(winerror, "PeekNamedPipe", "")
 
     listener = pipes.bind(name)
-    monkeypatch.setattr(pipes._winapi, "PeekNamedPipe", peek)
+    monkeypatch.setattr(win32pipe, "PeekNamedPipe", peek)
     try:
         found = listener.accept()
         assert (found is not None) == connected

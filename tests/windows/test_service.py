@@ -18,11 +18,10 @@ from typing import Any
 import pytest
 
 from hearth.errors import HearthError, Refused
-from hearth.host.windows import service_manager, service_requests, task_document
-from hearth.host.windows.service_manager import RUNNING, STOP_PENDING, STOPPED, Status
-from hearth.host.windows.service_requests import Service
+from hearth.host.windows import services, task_scheduler
+from hearth.host.windows.services import RUNNING, STOP_PENDING, STOPPED, Service, Status
 
-SCRIPT = Path(__file__).parents[2] / "winsvc" / service_requests.SCRIPT
+SCRIPT = Path(__file__).parents[2] / "winsvc" / services.SCRIPT
 ORDINARY = 0x10
 # The service's own code says more.
 SERVICE_SPECIFIC = 1066
@@ -56,17 +55,17 @@ def install(tmp_path: Path) -> Iterator[Install]:
         script = tmp_path / f"{name}.py"
         script.write_text(f"{change}\nimport runpy\nrunpy.run_path({str(SCRIPT)!r}, run_name='__main__')\n", "utf-8")
         packages = sysconfig.get_path("purelib")
-        command = service_requests.command_line(
-            task_document.windowless(sys.executable), str(script), sys.executable, packages
+        command = services.command_line(
+            task_scheduler.windowless(sys.executable), str(script), sys.executable, packages
         )
-        service_manager.create(Service(command, name, name, ORDINARY))
+        services.create(Service(command, name, name, ORDINARY))
         made.append(name)
         return name
 
     yield register
     for name in made:
-        service_manager.stop(name)
-        service_manager.delete(name)
+        services.stop(name)
+        services.delete(name)
 
 
 def in_place_of_the_daemon(code: str) -> str:
@@ -76,7 +75,7 @@ def in_place_of_the_daemon(code: str) -> str:
 def wait_for(name: str, state: int) -> Status:
     deadline = time.monotonic() + LIMIT_SECONDS
     while True:
-        found = service_manager.status(name)
+        found = services.status(name)
         assert found is not None
         if found.state == state:
             return found
@@ -105,7 +104,7 @@ def status_of_daemon(folder: Path) -> dict[str, Any]:
 def wait_until_forgotten(name: str) -> None:
     """The manager keeps a removed service until everybody has closed it, also who was about to."""
     deadline = time.monotonic() + LIMIT_SECONDS
-    while service_manager.status(name) is not None:
+    while services.status(name) is not None:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -113,28 +112,28 @@ def wait_until_forgotten(name: str) -> None:
 def test_a_service_is_installed_started_stopped_and_removed(install: Install) -> None:
     name = install(in_place_of_the_daemon(PATIENT.format(limit=LIMIT_SECONDS, drain=0)))
     assert wait_for(name, STOPPED).pid == 0
-    service_manager.start(name)
+    services.start(name)
     assert wait_for(name, RUNNING).pid > 0
     # Doing it again changes nothing.
-    service_manager.start(name)
-    assert service_manager.stop(name)
+    services.start(name)
+    assert services.stop(name)
     assert wait_for(name, STOPPED).code == 0
-    service_manager.delete(name)
+    services.delete(name)
     wait_until_forgotten(name)
     # Doing it again changes nothing.
-    service_manager.delete(name)
-    assert service_manager.stop(name)
+    services.delete(name)
+    assert services.stop(name)
 
 
 def test_the_daemon_of_a_service_is_reached_through_its_pipe_and_clears_up_when_it_is_stopped(
     install: Install, tmp_path: Path
 ) -> None:
     name = install(in_a_home_below(tmp_path))
-    service_manager.start(name)
+    services.start(name)
     served = wait_for(name, RUNNING)
     told = status_of_daemon(tmp_path)
     assert (told["running"], told["pid"], told["degraded"]) == (True, served.pid, None)
-    assert service_manager.stop(name)
+    assert services.stop(name)
     assert wait_for(name, STOPPED).code == 0
     assert not status_of_daemon(tmp_path)["running"]
     assert list(tmp_path.rglob("daemon.json")) == []
@@ -142,20 +141,20 @@ def test_the_daemon_of_a_service_is_reached_through_its_pipe_and_clears_up_when_
 
 def test_a_service_that_starts_beside_a_daemon_leaves_that_one_alone(install: Install, tmp_path: Path) -> None:
     first, second = install(in_a_home_below(tmp_path)), install(in_a_home_below(tmp_path))
-    service_manager.start(first)
+    services.start(first)
     serving = wait_for(first, RUNNING)
-    service_manager.start(second)
+    services.start(second)
     assert wait_for(second, STOPPED).code == 0
     assert wait_for(first, RUNNING).pid == serving.pid
 
 
 def test_while_it_drains_the_manager_hears_that_it_goes_on(install: Install) -> None:
     name = install(in_place_of_the_daemon(PATIENT.format(limit=LIMIT_SECONDS, drain=5)))
-    service_manager.start(name)
+    services.start(name)
     wait_for(name, RUNNING)
-    assert not service_manager.stop(name, limit=0)
+    assert not services.stop(name, limit=0)
     seen = {wait_for(name, STOP_PENDING).checkpoint}
-    while (found := service_manager.status(name)) and found.state == STOP_PENDING:
+    while (found := services.status(name)) and found.state == STOP_PENDING:
         seen.add(found.checkpoint)
         time.sleep(0.05)
     assert len(seen) > 1
@@ -165,7 +164,7 @@ def test_while_it_drains_the_manager_hears_that_it_goes_on(install: Install) -> 
 @pytest.mark.parametrize("account", ["S-1-5-18", "S-1-5-19", "S-1-5-20"])
 def test_it_refuses_to_run_as_an_account_of_the_system(account: str, install: Install) -> None:
     name = install(f"import hearth.sids\nhearth.sids.own = lambda: {account!r}")
-    service_manager.start(name)
+    services.start(name)
     ended = wait_for(name, STOPPED)
     assert (ended.code, ended.own_code) == (SERVICE_SPECIFIC, Refused.exit_code)
 
@@ -173,34 +172,34 @@ def test_it_refuses_to_run_as_an_account_of_the_system(account: str, install: In
 @pytest.mark.parametrize(("daemon", "code"), [(FAILING, 7), (BROKEN, 1)])
 def test_a_daemon_that_fails_is_a_service_that_fails(daemon: str, code: int, install: Install) -> None:
     name = install(in_place_of_the_daemon(daemon))
-    service_manager.start(name)
+    services.start(name)
     ended = wait_for(name, STOPPED)
     assert (ended.code, ended.own_code) == (SERVICE_SPECIFIC, code)
 
 
 def test_another_daemon_that_serves_already_is_no_failure(install: Install) -> None:
     name = install(in_place_of_the_daemon(SECOND))
-    service_manager.start(name)
+    services.start(name)
     assert wait_for(name, STOPPED).code == 0
 
 
 def test_the_command_line_is_found_again_and_can_be_changed(install: Install) -> None:
     name = install("")
-    found = service_manager.command_of(name)
+    found = services.command_of(name)
     assert found is not None
     assert sys.executable in found
-    service_manager.create(Service("C:\\other.exe", name, name, ORDINARY))
-    assert service_manager.command_of(name) == "C:\\other.exe"
-    assert service_manager.command_of("HearthTestNobody") is None
+    services.create(Service("C:\\other.exe", name, name, ORDINARY))
+    assert services.command_of(name) == "C:\\other.exe"
+    assert services.command_of("HearthTestNobody") is None
 
 
 def test_a_windows_without_services_of_a_users_own_says_so() -> None:
     with pytest.raises(HearthError, match="came with Windows 10"):
-        service_manager.create(Service("C:\\other.exe", "HearthTestTemplate"))
-    assert service_manager.status("HearthTestTemplate") is None
+        services.create(Service("C:\\other.exe", "HearthTestTemplate"))
+    assert services.status("HearthTestTemplate") is None
 
 
 def test_a_trigger_that_windows_refuses_is_an_error_with_its_words(install: Install) -> None:
     name = install("")
     with pytest.raises(HearthError, match=f"refuses the trigger of the service {name}"):
-        service_manager.set_trigger(name, service_requests.on_pipe("\\\\.\\pipe\\hearth-test"))
+        services.set_trigger(name, services.on_pipe("\\\\.\\pipe\\hearth-test"))

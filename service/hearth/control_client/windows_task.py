@@ -12,8 +12,8 @@ from hearth.control_client import unit
 from hearth.control_client.unit import AGAIN, Unit
 from hearth.errors import HearthError
 from hearth.findings import Finding, FixRequest
-from hearth.host.windows import service_requests, task
-from hearth.host.windows.schtasks import Schtasks
+from hearth.host.windows import task
+from hearth.host.windows.task_scheduler import Schtasks
 
 ADVICE_ON_VARIABLES = (
     "Do as it says. The Task Scheduler gives the daemon your variables as they were at logon: after `setx`, log on"
@@ -28,7 +28,7 @@ def look(places: paths.Places, kind: str) -> Unit | None:
     if not task.serves(places):
         return None
     if task.service_is_there():
-        return Unit(service_requests.NAME, True, "active", "", 0, service_requests.REGISTRY_FOLDER)
+        return Unit(task.SERVICE_NAME, True, "active", "", 0, task.REGISTRY_FOLDER)
     return Unit(task.name(sids.own()), os.path.lexists(task.file()), "active", "", 0, task.file())
 
 
@@ -38,7 +38,7 @@ def start_hint(held: Unit | None) -> str:
 
 
 def _start_hint(held: Unit) -> str:
-    if held.name == service_requests.NAME:
+    if held.name == task.SERVICE_NAME:
         return f"The service {held.name} starts it with the first connection."
     return f"The first bridge has the Task Scheduler start it ({held.name})."
 
@@ -50,13 +50,13 @@ def check(places: paths.Places) -> list[Finding]:
 
 
 def _state(held: Unit) -> Finding:
-    if held.name == service_requests.NAME:
+    if held.name == task.SERVICE_NAME:
         return Finding("units.state", "ok", f"the service {held.name} is installed", "", held.name)
     return _ask_scheduler(held.name)
 
 
 def _missing(held: Unit) -> str | None:
-    return None if held.name == service_requests.NAME else missing_interpreter(_read(held.path))
+    return None if held.name == task.SERVICE_NAME else missing_interpreter(_read(held.path))
 
 
 def _ask_scheduler(name: str) -> Finding:

@@ -276,10 +276,10 @@ def _hold_descendants() -> None:
     """Hold all descendants in a job object on Windows; elsewhere the orphan reaper does this."""
     if sys.platform != "win32":
         return
-    from hearth.host.windows import jobs
+    from hearth.host.windows import processes
 
     try:
-        jobs.hold_descendants()
+        processes.hold_descendants()
     except OSError as exc:
         say(f"hearth: warning: no job object: what the MCP servers leave behind may outlive the daemon: {exc}")
 

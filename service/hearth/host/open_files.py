@@ -1,20 +1,19 @@
 """Files that can be renamed or removed while they are open, and private files of this user, on Windows as well.
 
 A log is rotated by renaming it. On Windows, a file that any process has opened in the usual way cannot be renamed, and
-the mode of a new file means nothing. Standard library only.
+the mode of a new file means nothing. pywin32 is imported by the first private file.
 """
 
 import os
 import sys
+from typing import Any
 
 if sys.platform == "win32":
     import _winapi
-    import ctypes
-    import functools
     import msvcrt
 
     from hearth import sids
-    from hearth.host.windows import security_descriptors
+    from hearth.host.windows import accounts
 
     # CreateFile: GENERIC_READ; GENERIC_WRITE; FILE_APPEND_DATA with SYNCHRONIZE; sharing of all three kinds, or none;
     # CREATE_NEW; OPEN_ALWAYS; FILE_ATTRIBUTE_NORMAL.
@@ -31,22 +30,20 @@ if sys.platform == "win32":
         handle = _winapi.CreateFile(path, _READ, _SHARED, _winapi.NULL, _winapi.OPEN_EXISTING, _NORMAL, _winapi.NULL)
         return msvcrt.open_osfhandle(handle, os.O_RDONLY | os.O_BINARY | os.O_NOINHERIT)
 
-    @functools.cache
-    def _owner_only() -> security_descriptors.SecurityAttributes:
-        """Return attributes with one entry, this user's, none inherited: an installer may have opened the folder."""
-        sid = sids.own()
-        return security_descriptors.attributes(f"O:{sid}D:P(A;;FA;;;{sid})")
-
     def open_private(path: str) -> int:
         """Create an empty file for this user only, replacing any former one; return the descriptor. Raises OSError."""
+        import win32file
+
         # Remove a former file first: opening it would keep its access rights.
         try:
             os.unlink(path)
         except FileNotFoundError:
             pass
-        security = ctypes.addressof(_owner_only())
-        handle = _winapi.CreateFile(path, _WRITE, _ALONE, security, _CREATE_NEW, _NORMAL, _winapi.NULL)
-        return msvcrt.open_osfhandle(handle, os.O_WRONLY | os.O_BINARY | os.O_NOINHERIT)
+        # One entry, this user's, none inherited: an installer may have opened the folder.
+        security = accounts.attributes(f"O:{sids.own()}D:P(A;;FA;;;{sids.own()})")
+        with accounts.os_errors():
+            handle: Any = win32file.CreateFile(path, _WRITE, _ALONE, security, _CREATE_NEW, _NORMAL, None)
+        return msvcrt.open_osfhandle(handle.Detach(), os.O_WRONLY | os.O_BINARY | os.O_NOINHERIT)
 
 else:
 

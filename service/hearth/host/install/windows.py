@@ -1,9 +1,8 @@
-"""Installer of the logon task or the service, which `host.windows.task` and `service_requests` describe.
+"""Installer of the logon task or the service, which `host.windows.task` and `services` describe.
 
 This module does not talk to a person. `Outcome` says what was done and what is left to type.
 """
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -15,8 +14,8 @@ from hearth.host.byte_code import compile_package
 from hearth.host.folders import make_private
 from hearth.host.install import service_files
 from hearth.host.install.service_files import Outcome, Plan
-from hearth.host.windows import event_source, service_manager, service_requests, task, task_document
-from hearth.host.windows.schtasks import Schtasks, command_to_create, command_to_delete
+from hearth.host.windows import services, task
+from hearth.host.windows.task_scheduler import Schtasks, command_to_create, command_to_delete, render, windowless
 
 assert sys.platform == "win32", "imported on Windows only"
 
@@ -43,7 +42,7 @@ def install(python: str, *, enable: bool, dry_run: bool, service: bool = False) 
 def _install_task(python: str, enable: bool, dry_run: bool) -> Outcome:
     if _service_command() is not None:
         raise HearthError(
-            f"the service {service_requests.NAME} starts the daemon already; to have a logon task in its place, type"
+            f"the service {services.NAME} starts the daemon already; to have a logon task in its place, type"
             " `hearth uninstall` as an administrator first"
         )
     sid, path = sids.own(), task.file()
@@ -68,27 +67,23 @@ def _install_task(python: str, enable: bool, dry_run: bool) -> Outcome:
 
 
 def _install_service(python: str, enable: bool, dry_run: bool) -> Outcome:
-    messages = importlib.util.find_spec("servicemanager")
-    if messages is None or messages.origin is None:
-        raise HearthError(
-            "a service needs the package pywin32, which this installation lacks: install Hearth as"
-            " `mcp-hearth[service]`. `hearth install` without --service needs none"
-        )
+    import servicemanager
+
     wanted, present = service_command(python), _service_command()
-    name = (service_requests.NAME,)
+    name = (services.NAME,)
     plan = Plan(keep=name) if present == wanted else Plan(write=name)
-    outcome = Outcome(service_requests.REGISTRY_FOLDER, plan, SERVICES)
+    outcome = Outcome(task.REGISTRY_FOLDER, plan, SERVICES)
     if dry_run:
         return outcome
     outcome.compiled = compile_package(python)
     _remove_task()
     if plan.write:
-        service_manager.create(service_requests.Service(wanted))
+        services.create(services.Service(wanted))
     # Register it here: the service itself has no right to do that.
-    event_source.register(service_requests.NAME, messages.origin)
+    services.register_events(services.NAME, servicemanager.__file__)
     if enable:
-        trigger = service_requests.on_pipe(paths.Places().socket)
-        service_manager.set_trigger(service_requests.NAME, trigger)
+        trigger = services.on_pipe(paths.Places().socket)
+        services.set_trigger(services.NAME, trigger)
         outcome.enabled, outcome.effect = True, _SERVICE_EFFECT
     else:
         outcome.commands = ["hearth install --service"]
@@ -112,12 +107,12 @@ def uninstall(*, dry_run: bool) -> Outcome:
 
 
 def _uninstall_service(dry_run: bool) -> Outcome:
-    outcome = Outcome(service_requests.REGISTRY_FOLDER, Plan(remove=(service_requests.NAME,)), SERVICES)
+    outcome = Outcome(task.REGISTRY_FOLDER, Plan(remove=(services.NAME,)), SERVICES)
     if not dry_run:
-        for name in (*instances(), service_requests.NAME):
-            service_manager.stop(name)
-            service_manager.delete(name)
-        event_source.forget(service_requests.NAME)
+        for name in (*instances(), services.NAME):
+            services.stop(name)
+            services.delete(name)
+        services.forget_events(services.NAME)
     return outcome
 
 
@@ -135,34 +130,30 @@ def rendered(python: str, sid: str) -> str:
     if not os.path.isabs(python):
         raise HearthError(f"the Task Scheduler cannot start {python!r}: it needs the whole path of the interpreter")
     template = service_files.template("winsvc", task.FILE_NAME)
-    return task_document.render(template, task_document.windowless(python), paths.home_dir(), sid)
+    return render(template, windowless(python), paths.home_dir(), sid)
 
 
 def service_command(python: str) -> str:
     """Return the command line of the service for this interpreter."""
-    script = os.path.join(service_files.templates_folder("winsvc", service_requests.SCRIPT), service_requests.SCRIPT)
+    script = os.path.join(service_files.templates_folder("winsvc", services.SCRIPT), services.SCRIPT)
     underneath = getattr(sys, "_base_executable", "") or python
-    return service_requests.command_line(
-        task_document.windowless(underneath), os.path.abspath(script), python, sysconfig.get_path("purelib")
-    )
+    return services.command_line(windowless(underneath), os.path.abspath(script), python, sysconfig.get_path("purelib"))
 
 
 def _service_command() -> str | None:
     """Return the command line of Hearth's service; None without one. Raises HearthError if it is not Hearth's."""
-    command = service_manager.command_of(service_requests.NAME)
-    if command is not None and not service_requests.is_ours(command):
-        raise HearthError(
-            f"the service {service_requests.NAME} runs {command}, which is not Hearth's, and is left as it is"
-        )
+    command = services.command_of(services.NAME)
+    if command is not None and not services.is_ours(command):
+        raise HearthError(f"the service {services.NAME} runs {command}, which is not Hearth's, and is left as it is")
     return command
 
 
 def instances() -> list[str]:
     """List the services that Windows has made from the template, one for each user who has logged on since."""
     found = []
-    with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, task.SERVICES_KEY) as services:
-        for index in range(winreg.QueryInfoKey(services)[0]):
-            name = winreg.EnumKey(services, index)
-            if name.startswith(service_requests.NAME + "_"):
+    with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, task.SERVICES_KEY) as key:
+        for index in range(winreg.QueryInfoKey(key)[0]):
+            name = winreg.EnumKey(key, index)
+            if name.startswith(services.NAME + "_"):
                 found.append(name)
     return found

@@ -10,6 +10,7 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any
 
 from hearth import sids
@@ -55,16 +56,11 @@ def stranger(peer: Peer | None, own: str) -> str | None:
 
 if sys.platform == "win32":
     import _winapi
-    import ctypes
     from asyncio.windows_utils import PipeHandle
-    from ctypes import wintypes
 
-    from hearth.host.windows import security_descriptors
+    from hearth.host.windows import accounts
 
     Connection = PipeHandle
-
-    _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
-    _kernel.GetNamedPipeClientProcessId.argtypes = (wintypes.HANDLE, wintypes.PULONG)
 
     class Listener:
         """Pipe with the clients that have connected and were not accepted yet. `bind` makes one."""
@@ -76,18 +72,21 @@ if sys.platform == "win32":
 
         def __init__(self, path: str, sid: str) -> None:
             self.path = path
-            self._attributes = security_descriptors.attributes(descriptor(sid, sids.is_elevated()))
+            self._attributes = accounts.attributes(descriptor(sid, accounts.is_elevated()))
             self._listening: dict[PipeHandle, asyncio.Future[Any] | None] = {}
             self._connected: deque[PipeHandle] = deque()
             self._ready: Callable[[], None] | None = None
             self._make(first=True)
 
         def _make(self, first: bool = False) -> None:
-            handle = _winapi.CreateNamedPipe(
-                self.path, open_mode(first), PIPE_MODE, _UNLIMITED_INSTANCES, BUFFER_BYTES, BUFFER_BYTES, 0,
-                ctypes.addressof(self._attributes),
-            )  # fmt: skip
-            self._listening[PipeHandle(handle)] = None
+            import win32pipe
+
+            mode, sizes = open_mode(first), (BUFFER_BYTES, BUFFER_BYTES)
+            with accounts.os_errors():
+                handle: Any = win32pipe.CreateNamedPipe(
+                    self.path, mode, PIPE_MODE, _UNLIMITED_INSTANCES, *sizes, 0, self._attributes
+                )
+            self._listening[PipeHandle(handle.Detach())] = None
 
         def address(self) -> str | None:
             """Return the pipe's name."""
@@ -172,11 +171,12 @@ if sys.platform == "win32":
             pipe.close()
 
     def _is_connected(pipe: PipeHandle) -> bool:
+        import win32pipe
+
         try:
-            _winapi.PeekNamedPipe(pipe.fileno(), 0)
-        except OSError as exc:
-            # A client that has left again is a broken pipe. An instance that no client has opened is a bad pipe to
-            # Windows (ERROR_BAD_PIPE), and a broken one to Python as well: hence the comparison of the error number.
+            win32pipe.PeekNamedPipe(pipe.fileno(), 0)
+        except win32pipe.error as exc:
+            # A client that has left again is a broken pipe. An instance that no client has opened is a bad pipe.
             return exc.winerror == _winapi.ERROR_BROKEN_PIPE
         return True
 
@@ -212,11 +212,14 @@ if sys.platform == "win32":
 
     def peer_of(connection: PipeHandle) -> Peer | None:
         """Return the process and the user at the other end."""
-        pid = wintypes.ULONG()
-        known = _kernel.GetNamedPipeClientProcessId(connection.fileno(), ctypes.byref(pid))
+        import win32pipe
+
+        pid: int | None = None
+        with suppress(win32pipe.error):
+            pid = win32pipe.GetNamedPipeClientProcessId(connection.fileno())
         # Windows may not identify a client before something was read from it; then its process is asked.
-        sid = sids.of_client(connection.fileno()) or (sids.of_process(pid.value) if known else sids.NOBODY)
-        return Peer(pid.value if known else None, -1, -1, sid)
+        sid = accounts.of_client(connection.fileno()) or (accounts.of_process(pid) if pid else sids.NOBODY)
+        return Peer(pid, -1, -1, sid)
 
     def groups_of(connection: PipeHandle) -> tuple[int, ...]:
         """Return no groups: they have no numbers on Windows."""

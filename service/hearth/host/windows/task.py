@@ -12,6 +12,8 @@ FILE_NAME = "logon-task.xml"
 _PREFIX = "HearthMcp-"
 SERVICE_NAME = "HearthMcp"
 SERVICES_KEY = "SYSTEM\\CurrentControlSet\\Services"
+# Registry key in which the service manager keeps services, in its usual spelling.
+REGISTRY_FOLDER = f"HKLM\\{SERVICES_KEY}"
 
 
 def name(sid: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.host.windows import command_lines
+from hearth.host.windows import children
 
 SHELL = r"C:\Windows\System32\cmd.exe"
 
@@ -18,33 +18,33 @@ def test_a_program_is_found_by_the_path_of_its_environment_and_with_an_ending(tm
     for file in (first / "npx", second / "npx.cmd", second / "npx.exe"):
         file.touch()
     environment = {"PATH": os.pathsep.join(["", str(first), str(second)]), "PATHEXT": ".exe;.cmd"}
-    assert command_lines.find("npx", environment, "/") == str(second / "npx.exe")
-    assert command_lines.find("npx.cmd", environment, "/") == str(second / "npx.cmd")
-    assert command_lines.find("npx", {**environment, "PATHEXT": ".cmd"}, "/") == str(second / "npx.cmd")
-    assert command_lines.find("npy", environment, "/") is None
+    assert children.find("npx", environment, "/") == str(second / "npx.exe")
+    assert children.find("npx.cmd", environment, "/") == str(second / "npx.cmd")
+    assert children.find("npx", {**environment, "PATHEXT": ".cmd"}, "/") == str(second / "npx.cmd")
+    assert children.find("npy", environment, "/") is None
 
 
 def test_a_path_is_completed_too_and_is_relative_to_the_folder_of_the_server(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "it.cmd").touch()
-    found = command_lines.find(os.path.join("bin", "it"), {"PATHEXT": ".cmd"}, str(tmp_path))
+    found = children.find(os.path.join("bin", "it"), {"PATHEXT": ".cmd"}, str(tmp_path))
     assert found == str(tmp_path / "bin" / "it.cmd")
-    assert command_lines.find(str(tmp_path / "bin" / "it.cmd"), {"PATHEXT": ".cmd"}, "/") == found
+    assert children.find(str(tmp_path / "bin" / "it.cmd"), {"PATHEXT": ".cmd"}, "/") == found
 
 
 def test_of_two_names_that_are_one_on_windows_the_latter_counts() -> None:
-    assert command_lines.folded({"PATH": "daemon's", "Path": "config's"}) == {"PATH": "config's"}
+    assert children.folded({"PATH": "daemon's", "Path": "config's"}) == {"PATH": "config's"}
 
 
 def test_a_program_is_run_by_the_system_itself() -> None:
     arguments = ["a b", 'say "x"', "%PATH%", "^", "", "c:\\d e\\"]
     program = r"C:\Program Files\python.exe"
-    assert command_lines.line(program, arguments, SHELL) == subprocess.list2cmdline([program, *arguments])
+    assert children.line_to_run(program, arguments, SHELL) == subprocess.list2cmdline([program, *arguments])
 
 
 @pytest.mark.parametrize("ending", [".cmd", ".bat", ".CMD"])
 def test_a_script_is_run_by_the_shell_without_its_own_start_up_and_without_delayed_expansion(ending: str) -> None:
-    line = command_lines.line(rf"C:\Program Files\nodejs\npx{ending}", ["-y", "server@1.0"], SHELL)
+    line = children.line_to_run(rf"C:\Program Files\nodejs\npx{ending}", ["-y", "server@1.0"], SHELL)
     assert line == rf'"{SHELL}" /e:ON /v:OFF /d /c ""C:\Program Files\nodejs\npx{ending}" -y server@1.0"'
 
 
@@ -65,10 +65,10 @@ def test_a_script_is_run_by_the_shell_without_its_own_start_up_and_without_delay
     ],
 )
 def test_an_argument_of_a_script_cannot_be_taken_for_anything_else(argument: str, written: str) -> None:
-    assert command_lines.quoted_for_script(argument) == written
+    assert children.quoted_for_script(argument) == written
 
 
 @pytest.mark.parametrize("character", ["\n", "\r", "\0"])
 def test_what_no_line_can_carry_is_refused(character: str) -> None:
     with pytest.raises(ValueError, match="has a line end"):
-        command_lines.line("x.cmd", [f"a{character}b"], SHELL)
+        children.line_to_run("x.cmd", [f"a{character}b"], SHELL)
