@@ -2,11 +2,15 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+
+import win32security
 
 from hearth import registry
 from hearth.clients.launcher import bridge_command
@@ -25,13 +29,19 @@ ECHO = [sys.executable, "-I", "-S", str(UPSTREAMS / "echo_server.py")]
 Found = TypeVar("Found")
 
 
-def wait_for(look: Callable[[], Found], what: str) -> Found:
+def wait_for(look: Callable[[], Found | None], what: str) -> Found:
     """Look until something is seen, bounded."""
     deadline = time.monotonic() + LIMIT_SECONDS
     while not (found := look()):
         assert time.monotonic() < deadline, f"{what} was waited for {LIMIT_SECONDS:g} s"
         time.sleep(LOOK_SECONDS)
     return found
+
+
+def named_in(descriptor: Any) -> list[str]:
+    """The SIDs in its list of access rights."""
+    entries = descriptor.GetSecurityDescriptorDacl()
+    return [win32security.ConvertSidToStringSid(entries.GetAce(at)[2]) for at in range(entries.GetAceCount())]
 
 
 def is_gone(pid: int) -> bool:
@@ -83,6 +93,20 @@ class House:
         """The daemon's own word."""
         with ControlConnection(self.places.socket, self.pid()) as control:
             return control.status()
+
+    @contextmanager
+    def serving_http(self) -> Iterator[str]:
+        """`hearth serve` on a port, whose address is given; asked to end after the block, which it does."""
+        command = [sys.executable, "-I", "-m", "hearth", "serve", "--transport", "http", "--http-port", "0"]
+        nothing = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with subprocess.Popen([*command, *self.places.arguments()], **nothing) as daemon:
+            try:
+                yield self.status()["http"][0]
+                with ControlConnection(self.places.socket, self.pid()) as control:
+                    control.shutdown(restart=False)
+                assert daemon.wait(LIMIT_SECONDS) == 0
+            finally:
+                daemon.kill()
 
     def kill(self) -> int:
         """End the daemon as the Task Manager would; its pid."""

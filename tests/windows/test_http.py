@@ -16,10 +16,9 @@ from urllib.parse import urlsplit
 
 import pytest
 import win32security
-from house import DEMO, LIMIT_SECONDS, House
+from house import DEMO, LIMIT_SECONDS, House, named_in
 
 from hearth import sids
-from hearth.control_client.connection import ControlConnection
 from hearth.errors import StartError
 from hearth.host import private_files, tcp_ports
 from hearth.host.accept_loop import AcceptLoop
@@ -85,12 +84,7 @@ def ask_pipe(name: str) -> bytes:
 
 def test_a_port_and_the_pipe_speak_http_and_the_port_wants_the_token(house: House) -> None:
     house.write(idle_timeout=0.2, demo=DEMO)
-    command = [sys.executable, "-I", "-m", "hearth", "serve", "--transport", "http", "--http-port", "0"]
-    with subprocess.Popen(
-        [*command, "--config", str(house.config)],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    ) as daemon:  # fmt: skip
-        [url] = house.status()["http"]
+    with house.serving_http() as url:
         parts = urlsplit(url)
         assert parts.hostname == "127.0.0.1"
         assert parts.port
@@ -103,9 +97,6 @@ def test_a_port_and_the_pipe_speak_http_and_the_port_wants_the_token(house: Hous
         answer = ask_pipe(house.places.socket)
         assert answer.startswith(b"HTTP/1.1 200")
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["result"]["content"] == [{"type": "text", "text": "42"}]
-        with ControlConnection(house.places.socket, house.pid()) as control:
-            control.shutdown(restart=False)
-        assert daemon.wait(LIMIT_SECONDS) == 0
 
 
 def test_a_port_besides_stdio_outlives_its_client_and_a_bridge_leads_to_it(house: House) -> None:
@@ -227,6 +218,4 @@ def test_a_private_file_is_made_for_its_owner_alone(tmp_path: Path, monkeypatch:
     assert asked == [f"O:{sids.own()}D:P(A;;FA;;;{sids.own()})"] * 2
     # What Wine makes of it is the mode of a Unix file, in which SYSTEM is always named.
     found = win32security.GetFileSecurity(str(file), win32security.DACL_SECURITY_INFORMATION)
-    entries = found.GetSecurityDescriptorDacl()
-    named = {win32security.ConvertSidToStringSid(entries.GetAce(at)[2]) for at in range(entries.GetAceCount())}
-    assert named <= {sids.own(), SYSTEM}
+    assert set(named_in(found)) <= {sids.own(), SYSTEM}

@@ -6,12 +6,10 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+from house import LIMIT_SECONDS
 
 from hearth.host import memory, processes
 from hearth.host.windows.processes import SUSPENDED, Job, handle_of, let_run
-
-# A start of Python takes seconds here, more when the machine is busy.
-LIMIT_SECONDS = 60.0
 
 # Longer than anybody waits here.
 FOR_EVER_SECONDS = 600

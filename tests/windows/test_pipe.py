@@ -9,12 +9,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 import win32pipe
 import win32security
-from house import LIMIT_SECONDS
+from house import LIMIT_SECONDS, named_in
 
 from hearth import paths, sids
 from hearth.errors import AlreadyRunning
@@ -36,12 +36,19 @@ def name() -> str:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[object, ...]]]:
+def listener(name: str) -> Iterator[pipes.Listener]:
+    found = pipes.bind(name)
+    yield found
+    found.retire()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What CreateNamedPipe is called with."""
-    calls: list[tuple[object, ...]] = []
+    calls: list[Any] = []
     create = win32pipe.CreateNamedPipe
     monkeypatch.setattr(win32pipe, "CreateNamedPipe", lambda *asked: calls.append(asked) or create(*asked))
-    yield calls
+    return calls
 
 
 def apart(work: Callable[[], Found]) -> "asyncio.Future[Found]":
@@ -60,8 +67,14 @@ async def accepted(listener: pipes.Listener) -> pipes.Connection:
     return connection
 
 
+async def connected(listener: pipes.Listener) -> tuple[pipes.Connection, pipe_streams.PipeStream]:
+    """Both ends of a connection."""
+    client = apart(lambda: pipe_streams.connect(listener.path))
+    return await accepted(listener), await client
+
+
 async def test_only_the_first_instance_has_to_be_the_first_and_all_are_private_and_local(
-    name: str, asked: list[tuple[object, ...]]
+    name: str, asked: list[Any]
 ) -> None:
     listener = pipes.bind(name)
     listener.poll(lambda: None)
@@ -75,18 +88,12 @@ async def test_only_the_first_instance_has_to_be_the_first_and_all_are_private_a
     assert not attributes.bInheritHandle
 
 
-def test_the_pipe_is_its_owners_and_nobody_else_is_in_its_list(name: str) -> None:
-    listener = pipes.bind(name)
-    try:
-        (pipe,) = listener._listening
-        wanted = win32security.OWNER_SECURITY_INFORMATION | win32security.DACL_SECURITY_INFORMATION
-        found = win32security.GetSecurityInfo(pipe.fileno(), win32security.SE_KERNEL_OBJECT, wanted)
-        entries = found.GetSecurityDescriptorDacl()
-        named = [win32security.ConvertSidToStringSid(entries.GetAce(at)[2]) for at in range(entries.GetAceCount())]
-        owner = win32security.ConvertSidToStringSid(found.GetSecurityDescriptorOwner())
-    finally:
-        listener.retire()
-    assert (named, owner) == ([sids.own()], sids.own())
+def test_the_pipe_is_its_owners_and_nobody_else_is_in_its_list(listener: pipes.Listener) -> None:
+    (pipe,) = listener._listening
+    wanted = win32security.OWNER_SECURITY_INFORMATION | win32security.DACL_SECURITY_INFORMATION
+    found = win32security.GetSecurityInfo(pipe.fileno(), win32security.SE_KERNEL_OBJECT, wanted)
+    owner = win32security.ConvertSidToStringSid(found.GetSecurityDescriptorOwner())
+    assert (named_in(found), owner) == ([sids.own()], sids.own())
 
 
 def test_a_name_that_is_taken_is_refused_and_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,75 +106,59 @@ def test_a_name_that_is_taken_is_refused_and_said(name: str, monkeypatch: pytest
 
 
 async def test_who_connects_is_known_by_pid_and_sid_and_a_stranger_is_turned_away(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    listener: pipes.Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listener = pipes.bind(name)
-    client = apart(lambda: pipe_streams.connect(name))
-    connection = await accepted(listener)
+    connection, stream = await connected(listener)
     peer = connections.peer_of(connection)
-    welcome = connections.refusal(peer, (), ())
-    monkeypatch.setattr(sids, "own", lambda: STRANGER)
-    unwelcome = connections.refusal(peer, (), ())
-    monkeypatch.undo()
-    stream = await client
-    connections.dismiss(connection, b"not you")
-    said = await apart(lambda: stream.recv(100) + stream.recv(100))
-    stream.close()
-    listener.retire()
     assert peer
     assert (peer.pid, peer.sid) == (os.getpid(), sids.own())
-    assert welcome is None
+    assert connections.refusal(peer, (), ()) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(sids, "own", lambda: STRANGER)
+        unwelcome = connections.refusal(peer, (), ())
     assert unwelcome == f"{sids.own()} may not use the daemon of {STRANGER}"
-    assert said == b"not you"
+    connections.dismiss(connection, b"not you")
+    assert await apart(lambda: stream.recv(100) + stream.recv(100)) == b"not you"
+    stream.close()
 
 
-def test_a_pipe_that_another_user_has_made_is_not_spoken_to(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    listener = pipes.bind(name)
+def test_a_pipe_that_another_user_has_made_is_not_spoken_to(
+    listener: pipes.Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sids, "owner", lambda handle: STRANGER)
-    try:
-        with pytest.raises(PermissionError, match="belongs to another user"):
-            pipe_streams.connect(name)
-    finally:
-        listener.retire()
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        pipe_streams.connect(listener.path)
 
 
-def test_the_other_end_of_a_process_is_known(name: str) -> None:
+def test_the_other_end_of_a_process_is_known() -> None:
     assert accounts.of_process(os.getpid()) == sids.own()
     assert accounts.of_process(0xFFFF_FFF0) == sids.NOBODY
 
 
-async def test_who_comes_while_nobody_polls_is_found_by_one_more_look(name: str) -> None:
-    listener = pipes.bind(name)
+async def test_who_comes_while_nobody_polls_is_found_by_one_more_look(listener: pipes.Listener) -> None:
     listener.poll(lambda: None)
     listener.rest()
-    nobody = listener.accept() is None
-    stream = await apart(lambda: pipe_streams.connect(name))
+    assert listener.accept() is None
+    stream = await apart(lambda: pipe_streams.connect(listener.path))
     connection = listener.accept()
-    somebody = connection is not None
-    if connection:
-        connection.close()
+    assert connection is not None
+    connection.close()
     stream.close()
-    listener.retire()
-    assert (nobody, somebody) == (True, True)
 
 
 @pytest.mark.parametrize(("winerror", "connected"), [(109, True), (230, False), (233, False), (536, False)])
 def test_who_has_come_and_left_is_told_from_who_never_came(
-    name: str, winerror: int, connected: bool, monkeypatch: pytest.MonkeyPatch
+    listener: pipes.Listener, winerror: int, connected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # ERROR_BROKEN_PIPE; ERROR_BAD_PIPE, which Wine never says; ERROR_PIPE_NOT_CONNECTED; ERROR_PIPE_LISTENING.
     def peek(handle: int, size: int) -> None:
         raise win32pipe.error(winerror, "PeekNamedPipe", "")
 
-    listener = pipes.bind(name)
     monkeypatch.setattr(win32pipe, "PeekNamedPipe", peek)
-    try:
-        found = listener.accept()
-        assert (found is not None) == connected
-        if found:
-            found.close()
-    finally:
-        listener.retire()
+    found = listener.accept()
+    assert (found is not None) == connected
+    if found:
+        found.close()
 
 
 def test_nobody_is_there_once_the_listener_is_retired(name: str) -> None:
@@ -179,19 +170,15 @@ def test_nobody_is_there_once_the_listener_is_retired(name: str) -> None:
         pipe_streams.connect(name)
 
 
-def test_a_full_house_is_waited_for_and_then_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_house_is_waited_for_and_then_said(listener: pipes.Listener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipe_streams, "BUSY_SECONDS", 0.1)
-    listener = pipes.bind(name)
-    first = pipe_streams.connect(name)
-    try:
-        with pytest.raises(BlockingIOError, match="too many wait"):
-            pipe_streams.connect(name)
-    finally:
-        first.close()
-        listener.retire()
+    first = pipe_streams.connect(listener.path)
+    with pytest.raises(BlockingIOError, match="too many wait"):
+        pipe_streams.connect(listener.path)
+    first.close()
 
 
-async def test_a_client_reads_and_writes_at_once_and_gives_up_neither_for_a_timeout(name: str) -> None:
+async def test_a_client_reads_and_writes_at_once_and_gives_up_neither_for_a_timeout(listener: pipes.Listener) -> None:
     """Both sides write more than the pipe holds before either reads: with one direction at a time they would hang."""
     data = bytes(range(256)) * (MUCH_BYTES // 256)
 
@@ -208,7 +195,7 @@ async def test_a_client_reads_and_writes_at_once_and_gives_up_neither_for_a_time
                 self.transport.close()
 
     def talk() -> tuple[bytes, bool]:
-        stream = pipe_streams.connect(name)
+        stream = pipe_streams.connect(listener.path)
         writer = threading.Thread(target=stream.sendall, args=(data,))
         writer.start()
         received, ended = b"", False
@@ -219,36 +206,25 @@ async def test_a_client_reads_and_writes_at_once_and_gives_up_neither_for_a_time
         stream.close()
         return received, not writer.is_alive()
 
-    listener = pipes.bind(name)
     client = apart(talk)
     await connections.attach(await accepted(listener), Mirror())
-    found = await client
-    listener.retire()
-    assert found == (data + b"!", True)
+    assert await client == (data + b"!", True)
 
 
-async def test_silence_is_told_and_what_comes_later_is_still_read(name: str) -> None:
-    listener = pipes.bind(name)
-    client = apart(lambda: pipe_streams.connect(name))
-    connection = await accepted(listener)
-    stream = await client
+async def test_silence_is_told_and_what_comes_later_is_still_read(listener: pipes.Listener) -> None:
+    connection, stream = await connected(listener)
     stream.settimeout(0.01)
-    silences = 0
     for _ in range(3):
         with pytest.raises(BlockingIOError):
             await apart(lambda: stream.recv(10))
-        silences += 1
     connections.dismiss(connection, b"late")
     stream.settimeout(LIMIT_SECONDS)
-    said = await apart(lambda: stream.recv(10))
+    assert await apart(lambda: stream.recv(10)) == b"late"
     stream.close()
-    listener.retire()
-    assert (said, silences) == (b"late", 3)
 
 
-def test_hanging_up_frees_whoever_waits_for_a_daemon_that_does_nothing(name: str) -> None:
-    listener = pipes.bind(name)
-    stream = pipe_streams.connect(name)
+def test_hanging_up_frees_whoever_waits_for_a_daemon_that_does_nothing(listener: pipes.Listener) -> None:
+    stream = pipe_streams.connect(listener.path)
     ended = {"read": threading.Event(), "write": threading.Event()}
 
     def wait(what: str, work: Callable[[], object]) -> None:
@@ -264,19 +240,14 @@ def test_hanging_up_frees_whoever_waits_for_a_daemon_that_does_nothing(name: str
     assert ended["read"].wait(LIMIT_SECONDS)
     assert ended["write"].wait(LIMIT_SECONDS)
     stream.close()
-    listener.retire()
 
 
-def test_bytes_that_must_not_wait_do_not_and_do_not_pile_up(name: str) -> None:
-    listener = pipes.bind(name)
-    stream = pipe_streams.connect(name)
-    try:
-        with pytest.raises(BlockingIOError):
-            for _ in range(100):
-                stream.send_now(bytes(pipes.BUFFER_BYTES))
-    finally:
-        stream.close()
-        listener.retire()
+def test_bytes_that_must_not_wait_do_not_and_do_not_pile_up(listener: pipes.Listener) -> None:
+    stream = pipe_streams.connect(listener.path)
+    with pytest.raises(BlockingIOError):
+        for _ in range(100):
+            stream.send_now(bytes(pipes.BUFFER_BYTES))
+    stream.close()
 
 
 def test_a_lock_keeps_another_process_out_until_its_holder_is_gone(tmp_path: object) -> None:

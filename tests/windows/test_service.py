@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from house import LIMIT_SECONDS
+from house import wait_for as wait_until
 
 from hearth.errors import HearthError, Refused
 from hearth.host.windows import services, task_scheduler
@@ -25,7 +27,6 @@ SCRIPT = Path(__file__).parents[2] / "winsvc" / services.SCRIPT
 ORDINARY = 0x10
 # The service's own code says more.
 SERVICE_SPECIFIC = 1066
-LIMIT_SECONDS = 60.0
 
 # A daemon that serves until it is told to end, and then takes its time.
 PATIENT = """
@@ -73,14 +74,12 @@ def in_place_of_the_daemon(code: str) -> str:
 
 
 def wait_for(name: str, state: int) -> Status:
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while True:
+    def look() -> Status | None:
         found = services.status(name)
         assert found is not None
-        if found.state == state:
-            return found
-        assert time.monotonic() < deadline, found
-        time.sleep(0.05)
+        return found if found.state == state else None
+
+    return wait_until(look, f"state {state} of the service {name}")
 
 
 def in_a_home_below(folder: Path) -> str:
@@ -101,14 +100,6 @@ def status_of_daemon(folder: Path) -> dict[str, Any]:
     return found
 
 
-def wait_until_forgotten(name: str) -> None:
-    """The manager keeps a removed service until everybody has closed it, also who was about to."""
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while services.status(name) is not None:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_a_service_is_installed_started_stopped_and_removed(install: Install) -> None:
     name = install(in_place_of_the_daemon(PATIENT.format(limit=LIMIT_SECONDS, drain=0)))
     assert wait_for(name, STOPPED).pid == 0
@@ -119,7 +110,8 @@ def test_a_service_is_installed_started_stopped_and_removed(install: Install) ->
     assert services.stop(name)
     assert wait_for(name, STOPPED).code == 0
     services.delete(name)
-    wait_until_forgotten(name)
+    # The manager keeps a removed service until everybody has closed it, also who was about to.
+    wait_until(lambda: services.status(name) is None, "its end")
     # Doing it again changes nothing.
     services.delete(name)
     assert services.stop(name)
