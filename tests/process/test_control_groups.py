@@ -24,7 +24,7 @@ if sys.platform == "linux":
     import resource
 
     from hearth.host.linux import cgroup_child, cgroup_spawner, cgroups
-    from hearth.host.posix import core_dumps
+    from hearth.host.posix import process_setup
 else:
     pytest.skip("control groups are Linux's", allow_module_level=True)
 
@@ -119,10 +119,10 @@ def forbidden_cores() -> Iterator[None]:
     former = resource.getrlimit(resource.RLIMIT_CORE)
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (4096, former[1]))
-        core_dumps.forbid()
+        process_setup.forbid_core_dumps()
         yield
     finally:
-        core_dumps._FORMER.clear()
+        process_setup._FORMER.clear()
         resource.setrlimit(resource.RLIMIT_CORE, former)
 
 

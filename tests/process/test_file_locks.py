@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from hearth.errors import FileAccessError
-from hearth.host.file_lock import FileLock
 from hearth.host.locks import Lock
+from hearth.host.private_files import FileLock
 
 KINDS = {"plain": Lock, "filelock": FileLock}
-MODULES = {"plain": "hearth.host.locks import Lock", "filelock": "hearth.host.file_lock import FileLock as Lock"}
+MODULES = {"plain": "hearth.host.locks import Lock", "filelock": "hearth.host.private_files import FileLock as Lock"}
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def test_a_file_lock_does_not_follow_a_link(tmp_path: Path) -> None:
 
 def test_the_package_is_imported_with_the_first_lock_that_is_taken(tmp_path: Path) -> None:
     code = (
-        "import sys; import hearth.daemon.startup; from hearth.host.file_lock import FileLock;"
+        "import sys; import hearth.daemon.startup; from hearth.host.private_files import FileLock;"
         "lock = FileLock(sys.argv[1]);"
         "print([name for name in ('filelock', 'platformdirs', 'psutil') if name in sys.modules]); lock.acquire();"
         "print('filelock' in sys.modules)"

@@ -13,7 +13,7 @@ import pytest
 
 from hearth import profile_lock, registry
 from hearth.daemon.daemon_lock import DaemonLock
-from hearth.host import reachability
+from hearth.host import listening
 from hearth.host.locks import Lock
 from hearth.paths import Places
 from hearth.profile_lock import ProfileLock
@@ -168,7 +168,7 @@ def test_a_look_at_the_lock_does_not_make_a_daemon_run_beside(places: Places, mo
         look.release()
         return False
 
-    monkeypatch.setattr(reachability, "answers", end_look)
+    monkeypatch.setattr(listening, "answers", end_look)
     claim = DaemonLock(places)
     claim.take(activated=False)
     try:

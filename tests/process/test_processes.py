@@ -152,11 +152,7 @@ def test_without_proc_the_pid_must_do() -> None:
 
 
 def test_the_record_of_macos_has_the_size_of_its_header() -> None:
-    import ctypes
-
-    from hearth.host.macos import processes as macos_processes
-
-    assert ctypes.sizeof(macos_processes._BsdInfo) == 136
+    assert processes._BSD_INFO.size == 136
 
 
 REUSE = """

@@ -15,7 +15,7 @@ import pytest
 
 from hearth import paths
 from hearth.host.install import launchd
-from hearth.host.macos import agent
+from hearth.host.macos import launchd as agent
 from support.requirements import needs_program
 
 HOMEBREW = Path(__file__).resolve().parents[2] / "packaging" / "homebrew"

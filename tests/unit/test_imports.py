@@ -54,7 +54,7 @@ ARROWS = {
 BRIDGE_MODULES = {
     "hearth", "hearth.errors", "hearth.paths", "hearth.faults", "hearth.wire", "hearth.wire.frames",
     "hearth.host", "hearth.host.macos", "hearth.host.posix", "hearth.host.windows",
-    "hearth.host.macos.agent", "hearth.host.locks", "hearth.host.windows.locks", "hearth.host.folders",
+    "hearth.host.macos.launchd", "hearth.host.locks", "hearth.host.windows.locks", "hearth.host.folders",
     "hearth.host.windows.pipe_streams", "hearth.host.windows.task", "hearth.sids", "hearth.socket_trust",
     # Of a bridge to an HTTP server.
     "hearth.addresses", "hearth.host.posix.ownership", "hearth.mcp", "hearth.mcp.header_annotations", "hearth.wire.sse",
@@ -200,7 +200,6 @@ PLATFORM_MODULES_LEFT = {
     "bridge.remote.errands",
     "bridge.remote.wires",
     "clients.discovery",
-    "control_client.connection",
     "control_client.service_state",
     "control_client.windows_task",
     "daemon.main",

@@ -19,8 +19,8 @@ from hearth.daemon.main import DaemonOptions
 from hearth.errors import HearthError
 from hearth.host import listener
 from hearth.host.install import launchd, service_files
-from hearth.host.install.xml_templates import fill
-from hearth.host.macos import agent
+from hearth.host.install.service_files import fill
+from hearth.host.macos import launchd as agent
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "launchd" / agent.FILE_NAME
 TEXT = TEMPLATE.read_text()

@@ -20,8 +20,8 @@ from house import DEMO, LIMIT_SECONDS, House, named_in
 
 from hearth import sids
 from hearth.errors import StartError
-from hearth.host import private_files, tcp_ports
-from hearth.host.accept_loop import AcceptLoop
+from hearth.host import private_files, sockets
+from hearth.host.sockets import AcceptLoop
 from hearth.host.windows import accounts, pipe_streams
 from hearth.secrets import http_token
 
@@ -51,7 +51,7 @@ CALL = json.dumps(
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    with tcp_ports.bind("127.0.0.1", 0, allow_remote=False) as found:
+    with sockets.bind_port("127.0.0.1", 0, allow_remote=False) as found:
         yield found
 
 
@@ -140,8 +140,8 @@ def test_a_port_is_ours_alone_and_one_that_is_taken_gives_way_to_the_next(
 ) -> None:
     assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE)
     taken = listener.getsockname()[1]
-    with tcp_ports.bind("127.0.0.1", taken, allow_remote=False) as other:
-        assert taken < other.getsockname()[1] <= taken + tcp_ports.NEXT_PORTS
+    with sockets.bind_port("127.0.0.1", taken, allow_remote=False) as other:
+        assert taken < other.getsockname()[1] <= taken + sockets.NEXT_PORTS
 
     # What Windows says of a port that it keeps for itself.
     def refuse(sock: socket.socket, address: object) -> None:
@@ -149,7 +149,7 @@ def test_a_port_is_ours_alone_and_one_that_is_taken_gives_way_to_the_next(
 
     monkeypatch.setattr(socket.socket, "bind", refuse)
     with pytest.raises(StartError, match="are all taken"):
-        tcp_ports.bind("127.0.0.1", taken, allow_remote=False)
+        sockets.bind_port("127.0.0.1", taken, allow_remote=False)
 
 
 async def test_who_comes_while_a_port_rests_is_met_afterwards(listener: socket.socket) -> None:

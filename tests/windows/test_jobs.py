@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from house import LIMIT_SECONDS
 
-from hearth.host import memory, processes
+from hearth.host import process_table, processes
 from hearth.host.windows.processes import SUSPENDED, Job, handle_of, let_run
 
 # Longer than anybody waits here.
@@ -122,8 +122,8 @@ def test_memory_of_a_server_includes_what_it_has_started() -> None:
     process, job = start_in_job(PARENT)
     with process:
         pids = [pid for pid, _ in read_pids(process)]
-        assert memory.families([process.pid]) == {process.pid: sorted(pids)}
-        assert (memory.of_families([process.pid])[process.pid] or 0) > 1_000_000
+        assert process_table.families([process.pid]) == {process.pid: sorted(pids)}
+        assert (process_table.of_families([process.pid])[process.pid] or 0) > 1_000_000
         job.terminate()
     job.close()
-    assert memory.of_families([os.getpid()])[os.getpid()]
+    assert process_table.of_families([os.getpid()])[os.getpid()]

@@ -239,7 +239,7 @@ def preload() -> None:
         from hearth import sids  # noqa: F401
         from hearth.host.windows import task  # noqa: F401
     elif sys.platform == "darwin":
-        from hearth.host.macos import agent  # noqa: F401
+        from hearth.host.macos import launchd  # noqa: F401
 
 
 def wake_agent(places: Places, environ: "Mapping[str, str]") -> str | None:
@@ -250,18 +250,18 @@ def wake_agent(places: Places, environ: "Mapping[str, str]") -> str | None:
     if sys.platform == "win32":
         return None
     from hearth.bridge import spawn_posix
-    from hearth.host.macos import agent
+    from hearth.host.macos import launchd
 
-    if not agent.serves(places) or not os.path.lexists(agent.file()):
+    if not launchd.serves(places) or not os.path.lexists(launchd.file()):
         return None
-    deaf = f"launchd has {agent.LABEL}, but nobody listens there; `hearth install` sets it up anew"
-    known, load = ["launchctl", "print", agent.job()], ["launchctl", "bootstrap", agent.domain(), agent.file()]
+    deaf = f"launchd has {launchd.LABEL}, but nobody listens there; `hearth install` sets it up anew"
+    known, load = ["launchctl", "print", launchd.job()], ["launchctl", "bootstrap", launchd.domain(), launchd.file()]
     code, said = spawn_posix.run(known, environ, SHOW_SECONDS)
     if code == 0:
         return deaf
-    if agent.is_too_old(said):
-        known, load = ["launchctl", "list", agent.LABEL], ["launchctl", "load", agent.file()]
-    elif spawn_posix.run(["launchctl", "print", agent.domain()], environ, SHOW_SECONDS)[0] != 0:
+    if launchd.is_too_old(said):
+        known, load = ["launchctl", "list", launchd.LABEL], ["launchctl", "load", launchd.file()]
+    elif spawn_posix.run(["launchctl", "print", launchd.domain()], environ, SHOW_SECONDS)[0] != 0:
         # No user is logged in at the screen, so this user's agents are not loaded; or there is no launchctl.
         return None
     if spawn_posix.run(known, environ, SHOW_SECONDS)[0] != 0:

@@ -17,8 +17,8 @@ from hearth.clients.table import Table
 from hearth.config.loader import FILE_LIMIT_BYTES
 from hearth.errors import ConfigError, Refused
 from hearth.host import private_files
-from hearth.host.file_lock import FileLock
 from hearth.host.folders import make_private, refusal, remove_file
+from hearth.host.private_files import FileLock
 
 # Each entry takes a few kilobytes.
 _SIZE_LIMIT_BYTES = 16 * 1024 * 1024

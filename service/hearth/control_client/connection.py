@@ -5,41 +5,14 @@ session; the daemon neither counts it nor waits for it.
 """
 
 import json
-import sys
 import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
 from hearth.errors import FrameError, Refused, TurnedAway, Unreachable, WireError
+from hearth.host import listening, system
 from hearth.wire.frames import FrameDecoder, encode
-
-if sys.platform == "win32":
-    from hearth.host.windows.pipe_streams import PipeStream as Stream
-    from hearth.host.windows.pipe_streams import connect as _open
-else:
-    import socket
-
-    from hearth import socket_trust
-    from hearth.paths import short_dir
-
-    Stream = socket.socket
-
-    def _open(endpoint: str) -> socket.socket:
-        if endpoint.startswith(TCP):
-            host, _, port = endpoint.removeprefix(TCP).rpartition(":")
-            return socket.create_connection((host, int(port)), ANSWER_SECONDS)
-        socket_trust.check_place(endpoint, short_dir())
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(ANSWER_SECONDS)
-        try:
-            connection.connect(endpoint)
-            socket_trust.check_peer(connection, endpoint)
-        except OSError:
-            connection.close()
-            raise
-        return connection
-
 
 # A daemon whose event loop runs accepts and answers at once; five seconds allow for a loaded machine.
 ANSWER_SECONDS = 5.0
@@ -49,9 +22,6 @@ RELOAD_SECONDS = 30.0
 TOOLS_SECONDS = 30.0
 CHUNK_BYTES = 64 * 1024
 QUEUE_POLL_SECONDS = 0.02
-
-# Prefix of an endpoint on TCP.
-TCP = "tcp:"
 
 Header = dict[str, Any]
 
@@ -220,15 +190,15 @@ class ControlConnection:
 
 def last_resort(pid: int) -> str:
     """Return a phrase on how to kill a daemon that does not stop."""
-    command = f"taskkill /f /pid {pid}" if sys.platform == "win32" else f"kill -9 {pid}"
+    command = f"taskkill /f /pid {pid}" if system.is_windows() else f"kill -9 {pid}"
     return f"`{command}` ends it (bridges survive that)"
 
 
-def _connect(endpoint: str, pid: int) -> Stream:
+def _connect(endpoint: str, pid: int) -> listening.Stream:
     deadline = time.monotonic() + ANSWER_SECONDS
     while True:
         try:
-            return _open(endpoint)
+            return listening.connect(endpoint, ANSWER_SECONDS)
         except BlockingIOError as exc:
             # The accept queue is full. A Unix socket with a timeout does not wait for room in the queue.
             if time.monotonic() >= deadline:

@@ -10,8 +10,8 @@ from hearth.control_client import unit
 from hearth.control_client.unit import AGAIN, Unit
 from hearth.errors import HearthError
 from hearth.findings import Finding, FixRequest
-from hearth.host import commands
-from hearth.host.macos import agent
+from hearth.host import system
+from hearth.host.macos import launchd
 
 # launchd answers from memory; a slower answer is not worth waiting for.
 LAUNCHCTL_SECONDS = 5.0
@@ -27,13 +27,13 @@ def look(places: paths.Places, kind: str) -> Unit | None:
 
     None for a daemon without an agent, or without launchctl.
     """
-    if not agent.serves(places):
+    if not launchd.serves(places):
         return None
     try:
-        asked = commands.ask(["launchctl", "print", agent.job()], LAUNCHCTL_SECONDS)
+        asked = system.ask(["launchctl", "print", launchd.job()], LAUNCHCTL_SECONDS)
     except HearthError:
         return None
-    return parse(kind, asked.stdout if asked.returncode == 0 else None, os.path.lexists(agent.file()))
+    return parse(kind, asked.stdout if asked.returncode == 0 else None, os.path.lexists(launchd.file()))
 
 
 def parse(kind: str, text: str | None, written: bool) -> Unit:
@@ -42,7 +42,7 @@ def parse(kind: str, text: str | None, written: bool) -> Unit:
     Pure.
     """
     if text is None:
-        return Unit(agent.LABEL, written, "inactive", "", 0, "")
+        return Unit(launchd.LABEL, written, "inactive", "", 0, "")
     # The job's own lines are indented by one tab; those of its sockets and its environment by more.
     rows = (line[1:].partition(" = ")[::2] for line in text.splitlines() if line[:1] == "\t" and line[1:2] != "\t")
     known: dict[str, str] = {}
@@ -50,7 +50,7 @@ def parse(kind: str, text: str | None, written: bool) -> Unit:
         known.setdefault(key, value)
     pid = int(known["pid"]) if known.get("pid", "").isdigit() else 0
     active = "active" if kind == "socket" or pid else "inactive"
-    return Unit(agent.LABEL, True, active, known.get("last exit code", ""), pid, known.get("path", ""))
+    return Unit(launchd.LABEL, True, active, known.get("last exit code", ""), pid, known.get("path", ""))
 
 
 def start_hint(held: Unit | None) -> str:
@@ -68,7 +68,7 @@ def check(places: paths.Places) -> list[Finding]:
     """Check the agent, its socket and its interpreter."""
     found = look(places, "socket")
     nothing = "launchd has no agent for this daemon"
-    return [unit.check_unit(found, nothing, lambda _: missing_interpreter(agent.file()), partial(_state, places))]
+    return [unit.check_unit(found, nothing, lambda _: missing_interpreter(launchd.file()), partial(_state, places))]
 
 
 def _state(places: paths.Places, found: Unit) -> Finding:
@@ -96,7 +96,7 @@ def missing_interpreter(path: str) -> str | None:
 
 def search_path(places: paths.Places) -> str | None:
     """Return the PATH that launchd gives the daemon; None if it has no agent."""
-    variables = _read(agent.file()).get("EnvironmentVariables") if agent.serves(places) else None
+    variables = _read(launchd.file()).get("EnvironmentVariables") if launchd.serves(places) else None
     path = variables.get("PATH") if isinstance(variables, dict) else None
     return path if isinstance(path, str) else None
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from hearth import __version__, paths, profile_lock, registry
 from hearth.control_client import service_state
-from hearth.control_client.connection import TCP, ControlConnection
+from hearth.control_client.connection import ControlConnection
 from hearth.errors import Unreachable
-from hearth.host import listening, processes, reachability, system
-from hearth.host.memory import with_memory
+from hearth.host import listening, processes, system
+from hearth.host.process_table import with_memory
 from hearth.paths import Places
 
 
@@ -46,7 +46,7 @@ def _find_elsewhere(places: Places) -> RunningDaemon | None:
         return None
     for named in profile_lock.held(places.key):
         daemon = _find_here(Places(places.profile, places.config, named=named))
-        if daemon is not None and reachability.answers(daemon.endpoint):
+        if daemon is not None and listening.answers(daemon.endpoint):
             return daemon
     return None
 
@@ -66,7 +66,7 @@ def _find_here(places: Places) -> RunningDaemon | None:
 
 def endpoint_of(entry: registry.RegistryEntry, places: Places) -> str:
     """Return the endpoint of a daemon: that of its entry, or the usual one if nothing is there."""
-    is_there = entry.endpoint.startswith(TCP) or listening.is_there(entry.endpoint)
+    is_there = entry.endpoint.startswith(listening.TCP) or listening.is_there(entry.endpoint)
     return entry.endpoint if is_there else places.socket
 
 

@@ -11,7 +11,7 @@ import shlex
 from hearth import paths
 from hearth.control_client.unit import BY_BRIDGE, Unit
 from hearth.errors import HearthError
-from hearth.host import commands
+from hearth.host import system
 from hearth.host.linux import units
 from hearth.host.posix import peers
 
@@ -61,7 +61,7 @@ def _ask(places: paths.Places, *arguments: str) -> str | None:
         return None
     environment = {**os.environ, "XDG_RUNTIME_DIR": paths.runtime_dir()}
     try:
-        asked = commands.ask(["systemctl", *found.scope, *arguments], SYSTEMCTL_SECONDS, environment)
+        asked = system.ask(["systemctl", *found.scope, *arguments], SYSTEMCTL_SECONDS, environment)
     except HearthError:
         return None
     return asked.stdout if asked.returncode == 0 else None

@@ -18,7 +18,7 @@ from hearth.faults import SEAMS
 from hearth.host import connections
 from hearth.host.connections import Connection, Peer
 from hearth.host.listening import Listener
-from hearth.host.posix import descriptors
+from hearth.host.posix import process_setup
 from hearth.host.posix.peers import own_uid
 from hearth.mcp import messages, versions
 from hearth.wire import json
@@ -188,7 +188,7 @@ class Acceptor:
             log.warning("a connection is refused, and so may others be, which is not told each time: %s", crowd)
 
     def _crowd(self, present: int, more: int) -> str | None:
-        limit, why = connection_limit(self._services.config, descriptors.limit())
+        limit, why = connection_limit(self._services.config, process_setup.open_files_limit())
         if present < limit + more:
             return None
         return f"{present} connections are open already ({why}); come back when some of them have ended"

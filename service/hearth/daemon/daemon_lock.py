@@ -6,7 +6,7 @@ import time
 
 from hearth import __version__, registry
 from hearth.errors import AlreadyRunning, FileAccessError, RunsElsewhere, StartError
-from hearth.host import processes, reachability, signals, system
+from hearth.host import listening, processes, signals, system
 from hearth.paths import Places
 from hearth.profile_lock import ProfileLock
 from hearth.wire.frames import PROTOCOL_VERSION
@@ -96,7 +96,7 @@ class DaemonLock:
     def _answers(self, named: str) -> bool:
         """Tell whether the daemon with that socket accepts connections from here."""
         places = Places(self._places.profile, self._places.config, named=named)
-        return reachability.answers(registry.endpoint(places))
+        return listening.answers(registry.endpoint(places))
 
     def _ask(self, holder: registry.RegistryEntry) -> None:
         if signals.HAND_OVER is not None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from hearth.daemon.acceptor import ACCEPT_PAUSE_SECONDS
 from hearth.daemon.counters import COUNTERS
-from hearth.host import tcp_ports
-from hearth.host.accept_loop import AcceptLoop
+from hearth.host.sockets import AcceptLoop, address_of
 
 if TYPE_CHECKING:
     from hearth.daemon.acceptor import Acceptor
@@ -35,7 +34,7 @@ class Ports:
     def __init__(self, reception: "Acceptor", sockets: list[socket.socket]) -> None:
         self._reception = reception
         # With their URLs: a socket that has failed cannot be asked for its address any more.
-        self._acceptors = {AcceptLoop(sock): tcp_ports.address_of(sock) for sock in sockets}
+        self._acceptors = {AcceptLoop(sock): address_of(sock) for sock in sockets}
         # The errors of failed listeners, by URL.
         self._lost: dict[str, str] = {}
         self._is_starved = False

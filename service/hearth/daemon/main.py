@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hearth.errors import AlreadyRunning, FileAccessError, HearthError, Refused, RunsElsewhere, StartError
-from hearth.host.access import OWNER_ONLY, Access
 from hearth.host.linux import systemd
 from hearth.host.listening import Listener, inherit, listen
-from hearth.host.posix import background, core_dumps
+from hearth.host.posix import process_setup
+from hearth.host.sockets import OWNER_ONLY, Access
 from hearth.host.stdio import say
 from hearth.paths import DEFAULT_PROFILE, Places, socket_path
 
@@ -164,13 +164,13 @@ class Start:
         handed = list(getattr(self._listener, "ports", ()))
         if self.http is None:
             return handed
-        from hearth.host import tcp_ports
+        from hearth.host import sockets
         from hearth.secrets import http_token
 
         address, allow_remote = self.http
         host, _, port = address.rpartition(":")
         http_token.ensure()
-        bound = tcp_ports.bind(host.strip("[]"), int(port), allow_remote)
+        bound = sockets.bind_port(host.strip("[]"), int(port), allow_remote)
         number = bound.getsockname()[1]
         if int(port) not in (0, number):
             import logging
@@ -214,7 +214,7 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
     except (HearthError, ValueError) as exc:
         say(f"hearth: {exc}")
         return 2
-    core_dumps.forbid()
+    process_setup.forbid_core_dumps()
     streams = _streams() if options.stdio else None
     try:
         listener = None if options.stdio else _inherited(places)
@@ -226,11 +226,11 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
         places = Places(options.profile, options.config, adopted=listener.address())
         listener.path = places.socket
     if options.ready_fd >= 0:
-        options.ready_fd = background.take_descriptor(options.ready_fd)
+        options.ready_fd = process_setup.take_descriptor(options.ready_fd)
     if options.detach:
         systemd.forget_manager()
-        background.close_inherited({options.ready_fd})
-        background.detach(places.log)
+        process_setup.close_inherited({options.ready_fd})
+        process_setup.detach(places.log)
     # With a listener the process is either the service manager's child or has an orphan reaper already.
     if listener is None and sys.platform == "linux":
         from hearth.host.linux.orphan_reaper import fork_watched
@@ -394,7 +394,7 @@ def _serve_degraded(start: Start, listener: Listener, reason: str) -> None:
 
         def execute_again() -> None:
             listener.hand_on()
-            core_dumps.restore()
+            process_setup.restore_core_dumps()
             posix.execute_again(start.again)
 
         posix.serve(Degraded(reason, execute_again, has_config_changed, facts), listener, start.notifier, is_welcome)

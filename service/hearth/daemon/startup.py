@@ -11,8 +11,8 @@ from hearth.daemon.daemon import Daemon
 from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
 from hearth.host import signals, system
-from hearth.host.access import Access
 from hearth.host.line_files import FILES
+from hearth.host.sockets import Access
 
 log = logging.getLogger(__name__)
 

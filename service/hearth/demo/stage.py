@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from hearth.demo.client import DemoClient
 from hearth.demo.report import IdleExit, Kill, Report, Side, Times
 from hearth.demo.scratch import Scratch, scratch_home
-from hearth.host import memory, processes
+from hearth.host import process_table, processes
 from hearth.stdio_client import ClientError
 
 # Long enough for one agent to follow another, short enough to wait for.
@@ -67,7 +67,7 @@ class Stage:
         self._scratch = scratch
         self._commands = commands
         self.servers = known_servers()
-        self.measure = memory.choose()
+        self.measure = process_table.choose()
         # Both eras side by side, sharing the same servers.
         self.eras = ["legacy" if number % 2 else "modern" for number in range(1, agents + 1)]
         self._clients: list[DemoClient] = []
@@ -83,7 +83,7 @@ class Stage:
         sets = [self._own_servers(number) for number in range(len(self.eras))]
         together = _merge([_times(clients) for clients in sets])
         pids = [client.process.pid for clients in sets for client in clients]
-        size = memory.total(self.measure, self._scratch.processes() or pids)
+        size = process_table.total(self.measure, self._scratch.processes() or pids)
         _leave([client for clients in sets for client in clients])
         samples = []
         for number in range(SAMPLES_APART):
@@ -103,9 +103,9 @@ class Stage:
         others = set(self._scratch.processes() or [status["pid"]]) - {*servers, *bridges}
         side = Side(
             servers,
-            memory.total(self.measure, servers),
-            memory.total(self.measure, sorted(others)),
-            memory.total(self.measure, bridges),
+            process_table.total(self.measure, servers),
+            process_table.total(self.measure, sorted(others)),
+            process_table.total(self.measure, bridges),
             together,
             one_more,
         )

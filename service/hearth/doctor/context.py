@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hearth import config, registry
 from hearth.control_client import running_daemon, service_state
-from hearth.control_client.connection import TCP, ControlConnection
+from hearth.control_client.connection import ControlConnection
 from hearth.doctor import systemd_manager
 from hearth.errors import TurnedAway, Unreachable
 from hearth.host import listening, system
@@ -85,7 +85,7 @@ class CheckContext:
         if living is None:
             return DaemonReply({})
         endpoint = running_daemon.endpoint_of(living, self.places)
-        if not endpoint.startswith(TCP) and not listening.is_there(endpoint):
+        if not endpoint.startswith(listening.TCP) and not listening.is_there(endpoint):
             return DaemonReply({})
         try:
             with ControlConnection(endpoint, living.pid, living.token) as control:

@@ -14,7 +14,7 @@ from hearth import profile_lock, registry
 from hearth.control_client.connection import last_resort
 from hearth.doctor.context import CheckContext, environment_of
 from hearth.findings import Finding, FixRequest
-from hearth.host import processes, reachability
+from hearth.host import listening, processes
 from hearth.ops import tool_catalog
 from hearth.output.table import clean
 from hearth.paths import Places
@@ -97,7 +97,7 @@ def _others(places: Places) -> dict[str, bool]:
     """Return the sockets of other daemons of the profile on this machine, and whether each answers from here."""
     paths = (path for path in profile_lock.held(places.key) if path != (places.named or places.folder + ".sock"))
     others = {path: Places(places.profile, places.config, named=path) for path in paths}
-    return {path: reachability.answers(registry.endpoint(other)) for path, other in others.items()}
+    return {path: listening.answers(registry.endpoint(other)) for path, other in others.items()}
 
 
 def _missing(status: Mapping[str, Any]) -> str:

@@ -18,8 +18,8 @@ from hearth.doctor.socket_file import is_listened_to
 from hearth.errors import HearthError
 from hearth.findings import Finding, FixName, FixRequest, requested_fixes
 from hearth.host import install, system
-from hearth.host.byte_code import compile_package
 from hearth.host.folders import refusal
+from hearth.host.install.service_files import compile_package
 from hearth.host.linux.systemctl import Manager
 from hearth.host.locks import Lock
 from hearth.host.posix.peers import own_uid

@@ -8,7 +8,7 @@ from hearth.doctor.context import CheckContext
 from hearth.doctor.systemd_manager import Properties
 from hearth.errors import FileAccessError
 from hearth.findings import Finding
-from hearth.host import tcp_ports
+from hearth.host import sockets
 from hearth.output import status_lines
 from hearth.secrets import http_token
 
@@ -86,7 +86,7 @@ def _loss(facts: PortFacts) -> Finding | None:
 
 def _reach(facts: PortFacts) -> Finding | None:
     host = facts.address.rpartition(":")[0].strip("[]")
-    if not facts.listens or tcp_ports.is_loopback(host):
+    if not facts.listens or sockets.is_loopback(host):
         return None
     message = f"{facts.name} listens on {facts.address}: other machines may reach it, and the token travels unencrypted"
     fix = f"Put something with TLS in front, or: {facts.systemctl} edit {facts.name}"

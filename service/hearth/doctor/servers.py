@@ -15,7 +15,7 @@ from hearth.findings import Finding, FixRequest
 from hearth.host import system
 from hearth.host.install import systemd_user
 from hearth.host.linux import unit_files, units
-from hearth.host.posix import shell_path
+from hearth.host.posix import lasting_paths
 from hearth.paths import Places, home_dir
 from hearth.secret_patterns import masked_url
 from hearth.secrets import references
@@ -121,7 +121,7 @@ def _look_at(spec: config.ServerSpec, service: Mapping[str, str], context: Check
         return server._replace(refusal=Store().refusal(resolved))
     path = references.child_environment(resolved, service)["PATH"]
     here = references.child_environment(resolved, shell)["PATH"]
-    kept = shell_path.of_shell(here).path
+    kept = lasting_paths.of_shell(here).path
     folder = resolved.cwd if resolved.cwd and not os.path.isdir(resolved.cwd) else ""
     return server._replace(
         found=shutil.which(resolved.command, path=path) or "",

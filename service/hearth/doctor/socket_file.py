@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hearth import paths
 from hearth.control_client import running_daemon
-from hearth.control_client.connection import TCP, last_resort
+from hearth.control_client.connection import last_resort
 from hearth.doctor.context import CheckContext, me
 from hearth.findings import Finding, FixRequest
 from hearth.host import listening, system
@@ -45,7 +45,7 @@ def look(context: CheckContext) -> SocketFacts:
     places, living, seen = context.places, context.living(), context.manager()
     path = running_daemon.endpoint_of(living, places) if living else places.socket
     pipe = listening.is_there(path) if system.is_windows() else None
-    found, error = _lstat(path) if pipe is None and not path.startswith(TCP) else (None, "")
+    found, error = _lstat(path) if pipe is None and not path.startswith(listening.TCP) else (None, "")
     name = f"{places.key}.sock"
     fits = os.path.basename(places.socket) == name or places.named
     installed = seen.socket.get("LoadState") == "loaded"
@@ -79,7 +79,7 @@ def judge(facts: SocketFacts) -> list[Finding]:
     """Return the findings on the socket."""
     if facts.pipe is not None:
         return [_pipe(facts, facts.pipe)]
-    if facts.path.startswith(TCP):
+    if facts.path.startswith(listening.TCP):
         return [Finding(_FILE, "ok", f"{facts.path}: the daemon listens on TCP, for who has the token of its entry")]
     findings = [finding for finding in (_length(facts), _beside(facts)) if finding]
     return [*findings, _file(facts)]

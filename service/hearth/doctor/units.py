@@ -10,10 +10,10 @@ from hearth.doctor.context import CheckContext
 from hearth.doctor.systemd_manager import ManagerState, Properties
 from hearth.errors import HearthError
 from hearth.findings import Finding, FixRequest, State
-from hearth.host.homebrew_paths import lasting
 from hearth.host.install import service_files, systemd_user
 from hearth.host.linux import units
 from hearth.host.linux.units import PATH_DROP_IN
+from hearth.host.posix.lasting_paths import lasting
 
 _MANAGER = "units.manager"
 _STATE = "units.state"

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import IO, Protocol
 
 from hearth.errors import UpstreamError
-from hearth.host.posix import core_dumps
+from hearth.host.posix import process_setup
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ else:
         return child
 
     def _spawn(argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> Child:
-        with core_dumps.restored():
+        with process_setup.core_dumps_restored():
             child = subprocess.Popen(
                 argv,
                 stdin=subprocess.PIPE,

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from hearth import paths, places
 from hearth.errors import Refused
 from hearth.host import private_files
-from hearth.host.file_lock import FileLock
 from hearth.host.folders import refusal
+from hearth.host.private_files import FileLock
 
 # The file may hold secrets: a new one is private to its owner, and so are the folders that are made for it.
 NEW_FOLDER_MODE = 0o700

@@ -16,12 +16,10 @@ import sys
 
 from hearth.errors import AlreadyRunning, NoUnixSocket, Refused, StartError
 from hearth.faults import SEAMS
-from hearth.host.accept_loop import AcceptLoop
-from hearth.host.access import OWNER_ONLY, Access
 from hearth.host.folders import refusal
 from hearth.host.linux import systemd
 from hearth.host.macos import launchd
-from hearth.host.tcp_ports import PORT_NAME
+from hearth.host.sockets import OWNER_ONLY, PORT_NAME, TCP, AcceptLoop, Access
 from hearth.paths import fitting_socket_path
 
 assert sys.platform != "win32", "Windows has `pipes`"
@@ -35,8 +33,7 @@ _OWN_PREFIX = "own-"
 # Every bridge may connect at once when a machine wakes up; the kernel reduces this to its somaxconn.
 BACKLOG = 4096
 _PROBE_SECONDS = 1.0
-# Prefix of a TCP endpoint, and the name of its listener across an exec.
-TCP = "tcp:"
+# Name of a TCP listener across an exec.
 _TCP_NAME = "tcp"
 _ANY_PORT = "tcp:127.0.0.1:0"
 _TOKEN_BYTES = 32

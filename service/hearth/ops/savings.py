@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from hearth.clients.running import RunningServer
-from hearth.host.memory import Weight
+from hearth.host.process_table import Weight
 from hearth.mcp import isolation
 from hearth.mcp.packages import base
 

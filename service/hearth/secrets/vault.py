@@ -15,8 +15,8 @@ from typing import Any, Literal, NamedTuple
 
 from hearth.errors import FileAccessError, VaultError
 from hearth.host import private_files, system
-from hearth.host.file_lock import FileLock
 from hearth.host.folders import make_private
+from hearth.host.private_files import FileLock
 from hearth.places import state_dir
 from hearth.secrets import keyring_process
 

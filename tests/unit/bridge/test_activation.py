@@ -11,7 +11,7 @@ import pytest
 from hearth.bridge import activation
 from hearth.bridge.activation import Attempt
 from hearth.errors import StartError
-from hearth.host.macos import agent
+from hearth.host.macos import launchd as agent
 from hearth.paths import Places
 from support.launchd.launchctl import Launchd, calls, put_on_path
 
@@ -92,12 +92,12 @@ def test_where_an_agent_is_installed_no_daemon_is_started(
     assert (found.sock, "nobody listens there" in found.hint) == (None, True)
 
 
-@pytest.mark.parametrize(("system", "module"), [("darwin", "hearth.host.macos.agent"), ("linux", None)])
+@pytest.mark.parametrize(("system", "module"), [("darwin", "hearth.host.macos.launchd"), ("linux", None)])
 def test_modules_that_waking_needs_are_loaded_ahead(
     system: str, module: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("hearth.host.macos", "hearth.host.macos.agent"):
+    for name in ("hearth.host.macos", "hearth.host.macos.launchd"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(sys, "platform", system)
     activation.preload()
-    assert ("hearth.host.macos.agent" in sys.modules) == (module is not None)
+    assert ("hearth.host.macos.launchd" in sys.modules) == (module is not None)

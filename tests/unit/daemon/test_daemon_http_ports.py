@@ -12,7 +12,7 @@ import pytest
 from hearth.daemon.acceptor import ACCEPT_PAUSE_SECONDS, Acceptor
 from hearth.daemon.http_ports import Ports
 from hearth.daemon.services import DaemonServices
-from hearth.host import tcp_ports
+from hearth.host import sockets
 
 BOUND_SECONDS = 20.0
 
@@ -113,7 +113,7 @@ async def test_nor_is_the_socket() -> None:
 
 async def test_a_port_that_ends_by_itself_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     desk = Desk()
-    with tcp_ports.bind("127.0.0.1", 0, allow_remote=False) as sock:
+    with sockets.bind_port("127.0.0.1", 0, allow_remote=False) as sock:
         served = Ports(cast(Acceptor, desk), [sock])
         served.poll()
         # As `ss --kill` does it.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from hearth.host import process_table
-from hearth.host.process_table import ProcessInfo
+from hearth.host.process_table import Kin, ProcessInfo, family
 
 # Prints a line when it is ready, then waits for the end of its input.
 WAITS = "import os, sys; {}; os.write(1, b'ready\\n'); sys.stdin.buffer.read()"
@@ -86,3 +86,36 @@ def test_a_file_as_standard_input_is_no_pipe(
 )
 def test_a_title_is_split_into_words_and_a_path_is_not(cmdline: list[str], words: tuple[str, ...]) -> None:
     assert process_table._words(cmdline) == words
+
+
+EVERYBODY = {
+    1: Kin(0, 1),
+    10: Kin(1, 10),  # the server
+    11: Kin(10, 10),  # its child
+    12: Kin(11, 12),  # a grandchild in a group of its own
+    13: Kin(1, 10),  # of its group, and somebody else's child since its parent died
+    14: Kin(13, 14),
+    20: Kin(1, 20),
+}
+
+
+def test_children_their_children_and_orphans_of_the_group_belong_to_a_server() -> None:
+    assert family(10, EVERYBODY) == [10, 11, 12, 13, 14]
+
+
+def test_another_server_has_its_own() -> None:
+    assert family(20, EVERYBODY) == [20]
+
+
+def test_a_server_that_is_gone_has_nobody() -> None:
+    assert family(99, EVERYBODY) == []
+
+
+def test_processes_that_are_their_own_parents_are_seen_once() -> None:
+    assert family(5, {5: Kin(6, 5), 6: Kin(5, 5)}) == [5, 6]
+
+
+def test_this_process_has_a_size_and_one_that_is_not_there_has_none() -> None:
+    sizes = process_table.of_families([os.getpid(), 2**22 + 1])
+    assert (sizes[os.getpid()] or 0) > 1_000_000
+    assert sizes[2**22 + 1] is None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hearth.clients.running import ConfiguredCommand, RunningServer
-from hearth.host.memory import Weight
+from hearth.host.process_table import Weight
 from hearth.ops import savings
 
 MB = 1_000_000

@@ -10,7 +10,7 @@ import click
 from hearth.cli.target import target_options, typed
 from hearth.host import install as installation
 from hearth.host.install.service_files import Outcome
-from hearth.host.posix import shell_path
+from hearth.host.posix import lasting_paths
 from hearth.paths import DEFAULT_PROFILE, Places
 
 DRY_RUN_HELP = "Change nothing; say what would be done."
@@ -74,7 +74,7 @@ def install(
         raise click.UsageError("--path and --no-path contradict each other.")
     if system and service:
         raise click.UsageError("--system is for Linux, --service for Windows.")
-    search = shell_path.NOTHING if no_path else None if path is None else shell_path.exactly(path)
+    search = lasting_paths.NOTHING if no_path else None if path is None else lasting_paths.exactly(path)
     if system:
         from hearth.host.install import systemd_system
 

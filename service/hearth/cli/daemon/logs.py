@@ -23,7 +23,7 @@ from hearth.cli import target
 from hearth.cli.target import WholeNumber, with_places
 from hearth.control_client import running_daemon, systemd_unit
 from hearth.errors import HearthError, Unreachable
-from hearth.host import open_files
+from hearth.host import private_files
 from hearth.output import documents
 from hearth.paths import Places
 
@@ -160,7 +160,7 @@ def show_file(path: str, wanted: LogSelection) -> None:
 def _open(path: str, wait: bool) -> BinaryIO:
     while True:
         try:
-            return open(path, "rb", opener=open_files.open_to_read)
+            return open(path, "rb", opener=private_files.open_to_read)
         except FileNotFoundError as exc:
             if not wait:
                 raise HearthError(f"{path} is gone") from exc

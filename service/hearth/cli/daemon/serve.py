@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from hearth.bridge.options import MODES, USAGE
 from hearth.cli import target
 from hearth.cli.target import WholeNumber, with_places
-from hearth.host.tcp_ports import DEFAULT_PORT, NEXT_PORTS
+from hearth.host.sockets import DEFAULT_PORT, NEXT_PORTS
 from hearth.output import documents
 from hearth.paths import Places
 from hearth.secrets import http_token

@@ -12,9 +12,8 @@ from hearth.clients import discovery, running
 from hearth.clients.running import ConfiguredCommand, Survey, client_of
 from hearth.clients.table import KINDS, Table
 from hearth.errors import ConfigError
-from hearth.host import memory, process_table
-from hearth.host.memory import RSS, Weight
-from hearth.host.process_table import ProcessInfo
+from hearth.host import process_table
+from hearth.host.process_table import RSS, ProcessInfo, Weight
 from hearth.ops import savings as savings_estimate
 from hearth.ops.savings import Estimate, ServerWeight
 from hearth.output import terminal
@@ -58,11 +57,11 @@ def look() -> Document:
     processes = process_table.own()
     found = running.survey(processes, list(_entries(processes)), process_table.is_on_pipes)
     servers = savings_estimate.servers_of(
-        found.instances, process_table.variables_of, process_table.folder_of, memory.weigh
+        found.instances, process_table.variables_of, process_table.folder_of, process_table.weigh
     )
-    through_hearth = memory.weigh([*found.own, *found.shared])
+    through_hearth = process_table.weigh([*found.own, *found.shared])
     return savings_document(
-        savings_estimate.estimate(servers, bool(found.daemons)), found, through_hearth, memory.choose().name
+        savings_estimate.estimate(servers, bool(found.daemons)), found, through_hearth, process_table.choose().name
     )
 
 

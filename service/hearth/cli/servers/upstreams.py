@@ -9,7 +9,7 @@ import click
 from hearth.cli import target
 from hearth.cli.target import with_places
 from hearth.control_client import running_daemon
-from hearth.host import memory
+from hearth.host import process_table
 from hearth.ops import tool_catalog
 from hearth.output import documents, table, terminal
 from hearth.output.status_lines import eras, failure_lines
@@ -182,7 +182,7 @@ def ps(places: Places, as_json: bool) -> None:
     """
     document = running_daemon.document(places)
     if document.get("running"):
-        document["memoryBytes"] = memory.total(memory.choose(), [int(document["pid"])]) or None
+        document["memoryBytes"] = process_table.total(process_table.choose(), [int(document["pid"])]) or None
     found = processes(document, time.time())
     if as_json:
         documents.show(found)

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from hearth.daemon.http import mcp, request_checks, responses
 from hearth.daemon.http.exchange import KEEP_ALIVE_SECONDS
 from hearth.errors import ConfigError, HearthError, Refused
-from hearth.host import memory
+from hearth.host import process_table
 from hearth.hub import events
 from hearth.hub.control_api import ControlApi
 from hearth.hub.events import HubEvent
@@ -76,7 +76,7 @@ async def _servers(request: "Request", control: ControlApi) -> bytes:
 
 async def _with_memory(control: ControlApi) -> dict[str, Any]:
     # Not in the loop: the kernel takes milliseconds to measure a large process.
-    return await asyncio.to_thread(memory.with_memory, control.cmd_status())
+    return await asyncio.to_thread(process_table.with_memory, control.cmd_status())
 
 
 async def _sessions(request: "Request", control: ControlApi) -> bytes:

@@ -22,7 +22,7 @@ from hearth.daemon.http.sessions import SWEEP_SECONDS, TTL_SECONDS, HttpSessions
 from hearth.daemon.http_ports import STRANGERS_LIMIT
 from hearth.daemon.services import DaemonServices
 from hearth.errors import NoRoom, OverLimit
-from hearth.host import memory
+from hearth.host import process_table
 from hearth.host.posix.peers import Peer, own_uid
 from hearth.hub.events import Subscription
 from hearth.wire import json
@@ -299,7 +299,7 @@ def _limited(handler: Handler) -> Handler:
 
 async def _status(request: Request) -> None:
     # Not in the loop: the kernel takes milliseconds to measure a large process.
-    found = await asyncio.to_thread(memory.with_memory, request.front.services.status())
+    found = await asyncio.to_thread(process_table.with_memory, request.front.services.status())
     await request.answer(200, json.dumps(found))
 
 

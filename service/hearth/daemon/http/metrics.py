@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from hearth.daemon.counters import COUNTERS
-from hearth.host import memory
+from hearth.host import process_table
 from hearth.hub.control_api import STATES, Durations, ServerMetrics
 from hearth.mcp import versions
 
@@ -83,7 +83,7 @@ class _Look:
     async def at_processes(self, front: "HttpApp") -> dict[int, int | None]:
         if self._task is None:
             pids = [pid for server in front.hub.servers.values() for pid in server.pids]
-            self._task = asyncio.create_task(asyncio.to_thread(memory.of_families, pids))
+            self._task = asyncio.create_task(asyncio.to_thread(process_table.of_families, pids))
             self._task.add_done_callback(self._over)
         # A scraper that disconnects must not cancel the measurement for the others.
         return await asyncio.shield(self._task)

@@ -4,9 +4,8 @@ import sys
 from types import ModuleType
 
 from hearth.errors import HearthError
-from hearth.host.homebrew_paths import lasting
 from hearth.host.install.service_files import Outcome
-from hearth.host.posix.shell_path import Search, of_shell
+from hearth.host.posix.lasting_paths import Search, lasting, of_shell
 from hearth.paths import DEFAULT_PROFILE
 
 

@@ -1,4 +1,4 @@
-"""Installer of the launchd agent, which `host.macos.agent` describes and `host.macos.launchctl` loads.
+"""Installer of the launchd agent, which `host.macos.launchd` describes and `host.macos.launchctl` loads.
 
 This module does not talk to a person. `Outcome` says what was done and what is left to type.
 """
@@ -8,12 +8,10 @@ import shlex
 
 from hearth import paths
 from hearth.errors import HearthError
-from hearth.host.byte_code import compile_package
 from hearth.host.folders import make_private
 from hearth.host.install import service_files
-from hearth.host.install.service_files import Outcome
-from hearth.host.install.xml_templates import fill
-from hearth.host.macos import agent
+from hearth.host.install.service_files import Outcome, compile_package, fill
+from hearth.host.macos import launchd as agent
 from hearth.host.macos.launchctl import Launchctl
 
 MANAGER = "launchd"

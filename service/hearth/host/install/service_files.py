@@ -1,7 +1,7 @@
 """Files that tell a service manager about Hearth: which of them may be changed, and how they are put in place.
 
 This module knows neither their content nor any service manager. The templates are in the installed package, or in the
-checkout that it is run from.
+checkout that it is run from. Also compiles the package for the interpreter that a service manager is going to start.
 """
 
 import os
@@ -16,6 +16,24 @@ from hearth.host.folders import refusal
 MARK = "Written by `hearth install`"
 # launchd refuses an agent that others may write, whatever the shell's umask; systemd warns about one.
 _MODE = 0o644
+# Compiling a few dozen files takes a second; a cold home folder on the network has needed ten.
+_COMPILE_LIMIT_SECONDS = 120
+_NOT_FOUND, _NOT_WRITABLE = 2, 1
+_COMPILE_CODE = f"""
+import importlib.util, sys
+try:
+    found = importlib.util.find_spec("hearth.daemon")
+except ImportError:
+    found = None
+if found is None:
+    sys.exit({_NOT_FOUND})
+import compileall, hearth, os
+from importlib.metadata import distribution
+# A package manager's files are its own, and came with their byte code.
+if (distribution("mcp-hearth").read_text("INSTALLER") or "").strip() == "dpkg":
+    sys.exit(0)
+sys.exit(0 if compileall.compile_dir(os.path.dirname(hearth.__file__), quiet=2) else {_NOT_WRITABLE})
+"""
 
 
 @dataclass(frozen=True)
@@ -90,6 +108,17 @@ def template(kind: str, name: str) -> str:
         return file.read()
 
 
+def fill(template: str, values: Mapping[str, str], reader: str) -> str:
+    """Replace each @NAME@ in an XML template by its value. Raises HearthError for a value that XML cannot hold."""
+    import re
+    from html import escape
+
+    for value in values.values():
+        if not value.isprintable():
+            raise HearthError(f"{reader} cannot be told of {value!r}: use a folder with a plainer name")
+    return re.sub("@([A-Z]+)@", lambda found: escape(values[found[1]], quote=False), template)
+
+
 def read(folder: str, names: Iterable[str]) -> dict[str, str | None]:
     """Read the present files. A link (masked, or linked by hand) counts as a foreign file: its text is empty."""
     present: dict[str, str | None] = {}
@@ -141,3 +170,28 @@ def remove(folder: str, names: Iterable[str]) -> None:
             pass
         except OSError as exc:
             raise refusal("remove", os.path.join(folder, name), exc) from exc
+
+
+def compile_package(python: str) -> bool:
+    """Write byte code beside the package, for a fast start of the bridge; return False if the folder is not writable.
+
+    Raises HearthError when the interpreter, isolated as service managers start it, does not find the package.
+    """
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            [python, "-I", "-c", _COMPILE_CODE],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_COMPILE_LIMIT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise HearthError(f"the interpreter {python} cannot be run: {exc}") from exc
+    if done.returncode == _NOT_FOUND:
+        raise HearthError(
+            f"`{python} -I` does not find Hearth, and it would be started that way. An installation by"
+            " `pip install --user` is not enough: use `uv tool install`, `pipx install` or a venv"
+        )
+    return done.returncode == 0

@@ -10,10 +10,9 @@ import sysconfig
 
 from hearth import paths, sids
 from hearth.errors import HearthError
-from hearth.host.byte_code import compile_package
 from hearth.host.folders import make_private
 from hearth.host.install import service_files
-from hearth.host.install.service_files import Outcome, Plan
+from hearth.host.install.service_files import Outcome, Plan, compile_package
 from hearth.host.windows import services, task
 from hearth.host.windows.task_scheduler import Schtasks, command_to_create, command_to_delete, render, windowless
 

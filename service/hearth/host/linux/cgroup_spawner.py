@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from hearth.host.linux import cgroups
-from hearth.host.posix import core_dumps
+from hearth.host.posix import process_setup
 
 assert sys.platform == "linux", "imported on Linux only"
 
@@ -212,7 +212,7 @@ def _become(stdio: list[int], words: list[bytes], settings: dict[bytes, bytes], 
             os.dup2(descriptor, number)
         for signum in (*_PIPE_SIGNALS, *_END_SIGNALS):
             signal.signal(signum, signal.SIG_DFL)
-        core_dumps.restore()
+        process_setup.restore_core_dumps()
         os.chdir(cwd)
         step = _PROGRAM
         os.execvpe(words[0], words, settings)

@@ -7,7 +7,7 @@ from subprocess import CompletedProcess
 
 from hearth import paths
 from hearth.errors import HearthError
-from hearth.host import commands
+from hearth.host import system
 from hearth.host.linux.units import Units
 
 # Stopping the socket stops the daemon first, which may take its whole TimeoutStopSec (30 s).
@@ -38,7 +38,7 @@ class Manager:
 
     def _run(self, *arguments: str) -> CompletedProcess[str]:
         command = [*self._systemctl, "--no-ask-password", *arguments]
-        return commands.ask(command, _LIMIT_SECONDS, self._environment)
+        return system.ask(command, _LIMIT_SECONDS, self._environment)
 
     def do(self, *arguments: str) -> None:
         """Run one command. Raises HearthError with what systemctl said."""

@@ -13,7 +13,7 @@ from hearth.host.install import service_files
 from hearth.host.install.service_files import Outcome, Plan
 from hearth.host.linux import units
 from hearth.host.linux.units import Units
-from hearth.host.posix.shell_path import Search
+from hearth.host.posix.lasting_paths import Search
 
 
 def names(ours: Units) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ import time
 from subprocess import CompletedProcess
 
 from hearth.errors import HearthError
-from hearth.host import commands
-from hearth.host.commands import said
-from hearth.host.macos import agent
+from hearth.host import system
+from hearth.host.macos import launchd
+from hearth.host.system import said
 
 # bootout waits for the daemon's exit, which may take its whole ExitTimeOut (30 s).
 _LIMIT_SECONDS = 60
@@ -28,32 +28,32 @@ class Launchctl:
     def _find_problem(self) -> str | None:
         if shutil.which("launchctl") is None:
             return "launchctl is not on the PATH"
-        done = self._run("print", agent.domain())
+        done = self._run("print", launchd.domain())
         if not done.returncode:
             return None
-        self._old = agent.is_too_old(said(done))
+        self._old = launchd.is_too_old(said(done))
         if self._old:
             return None
         return f"you are not logged in at this Mac's screen ({said(done).splitlines()[-1]})"
 
     def is_loaded(self) -> bool:
         """Tell whether launchd has loaded the agent, running or not."""
-        done = self._run("list", agent.LABEL) if self._old else self._run("print", agent.job())
+        done = self._run("list", launchd.LABEL) if self._old else self._run("print", launchd.job())
         return done.returncode == 0
 
     def command_to_load(self, path: str) -> list[str]:
         """Return the command that loads the agent."""
-        return ["launchctl", "load", "-w", path] if self._old else ["launchctl", "bootstrap", agent.domain(), path]
+        return ["launchctl", "load", "-w", path] if self._old else ["launchctl", "bootstrap", launchd.domain(), path]
 
     def command_to_unload(self, path: str) -> list[str]:
         """Return the command that unloads the agent and ends its daemon."""
-        return ["launchctl", "unload", path] if self._old else ["launchctl", "bootout", agent.job()]
+        return ["launchctl", "unload", path] if self._old else ["launchctl", "bootout", launchd.job()]
 
     def load(self, path: str) -> None:
         """Load the agent, so that launchd listens. Raises HearthError with launchctl's message."""
         if not self._old:
             # launchd would refuse an agent that was disabled before.
-            self._run("enable", agent.job())
+            self._run("enable", launchd.job())
         command = self.command_to_load(path)
         deadline = time.monotonic() + _RETRY_SECONDS
         while True:
@@ -76,4 +76,4 @@ class Launchctl:
             time.sleep(_POLL_SECONDS)
 
     def _run(self, *arguments: str) -> CompletedProcess[str]:
-        return commands.ask(["launchctl", *arguments], _LIMIT_SECONDS)
+        return system.ask(["launchctl", *arguments], _LIMIT_SECONDS)

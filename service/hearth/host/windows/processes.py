@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from hearth.host.start_times import UNKNOWN_START_TIME
+from hearth.host.system import UNKNOWN_START_TIME
 
 Found = TypeVar("Found")
 _PROCESS_TERMINATE = 0x0001

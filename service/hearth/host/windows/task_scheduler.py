@@ -4,8 +4,8 @@ import os
 from subprocess import CompletedProcess
 
 from hearth.errors import HearthError
-from hearth.host import commands
-from hearth.host.install.xml_templates import fill
+from hearth.host import system
+from hearth.host.install.service_files import fill
 from hearth.host.windows.task import scheduler
 
 # schtasks.exe answers in a tenth of a second; a scheduler that is busy with a logon takes longer.
@@ -59,7 +59,7 @@ class Schtasks:
     def _do(self, *arguments: str) -> None:
         done = self._run(*arguments)
         if done.returncode != 0:
-            raise HearthError(f"`schtasks {' '.join(arguments)}` failed: {commands.said(done)}")
+            raise HearthError(f"`schtasks {' '.join(arguments)}` failed: {system.said(done)}")
 
     def _run(self, *arguments: str) -> CompletedProcess[str]:
-        return commands.ask([scheduler(), *arguments], LIMIT_SECONDS)
+        return system.ask([scheduler(), *arguments], LIMIT_SECONDS)

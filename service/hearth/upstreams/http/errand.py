@@ -19,7 +19,7 @@ from typing import Any
 from hearth import config as configuration
 from hearth.config import ServerSpec
 from hearth.errors import ConfigError, HearthError, LoginRequired
-from hearth.host.posix.background import take_descriptor
+from hearth.host.posix.process_setup import take_descriptor
 from hearth.paths import Places
 from hearth.secrets import references
 

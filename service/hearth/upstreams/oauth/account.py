@@ -11,7 +11,7 @@ import time
 
 from hearth.config import ServerSpec
 from hearth.errors import FileAccessError, HearthError, LoginFailed, LoginRequired, UpstreamError, VaultError
-from hearth.host.file_lock import FileLock
+from hearth.host.private_files import FileLock
 from hearth.masking import Mask
 from hearth.upstreams import threads
 from hearth.upstreams.oauth import discovery, tokens

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, TypeVar
 from hearth.config import ServerSpec
 from hearth.errors import FileAccessError, LoginFailed
 from hearth.host import private_files
-from hearth.host.file_lock import FileLock
 from hearth.host.folders import make_private
+from hearth.host.private_files import FileLock
 from hearth.places import oauth_file
 from hearth.records import Record
 from hearth.secrets.vault import Vault

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from hearth.host.macos import processes
+from hearth.host import processes
 from hearth.host.posix import peers
 from support.launchd.library import stand_in
 from support.requirements import needs_root
@@ -78,6 +78,6 @@ def test_the_peer_on_macos_is_known_with_its_process_or_after_it_has_gone(pid: i
 
 
 def test_the_start_of_a_process_of_macos_is_read_where_the_compiler_puts_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_LIBRARY", stand_in())
-    assert processes.look(4711) == (True, 1_700_000_000_999_999)
-    assert processes.look(4712) is None
+    monkeypatch.setattr(processes, "_LIBPROC", stand_in())
+    assert processes.look_by_libproc(4711) == (True, 1_700_000_000_999_999)
+    assert processes.look_by_libproc(4712) is None

@@ -1,9 +1,24 @@
-"""Detachment of the daemon from its terminal and from the client that started it."""
+"""Set-up of the daemon's own process: detached from its terminal and from the client that started it, and its limits.
+
+Core dumps: none for the daemon, whose memory holds the secrets of every server; servers keep the former limit. Only the
+soft limit of RLIMIT_CORE is lowered, which needs no privileges to be raised again. PR_SET_DUMPABLE is not used: it
+would hide the daemon's memory figures from `hearth status`. Windows writes no core files.
+
+Open files: the limit is read and never raised. Programs that Hearth starts inherit it, and programs that use select(2)
+break above 1024.
+"""
 
 import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from hearth.host import open_files
+from hearth.host import private_files
+
+_FORMER: list[int] = []
+# Several threads may start servers at once, and the limit belongs to the whole process.
+_LOCK = threading.Lock()
 
 
 def detach(log_path: str) -> None:
@@ -49,7 +64,7 @@ def _redirect_stdio(log_path: str) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     try:
         os.makedirs(os.path.dirname(log_path), mode=0o700, exist_ok=True)
-        log = open_files.open_to_append(log_path)
+        log = private_files.open_to_append(log_path)
     except OSError:
         # The daemon serves even if the log cannot be written, and says so in its status.
         log = os.dup(null)
@@ -78,3 +93,54 @@ def _present() -> list[int]:
         except OSError:
             continue
     return list(range(3, 256))
+
+
+def forbid_core_dumps() -> None:
+    """Set the core limit of this process, and of processes that it forks, to 0."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    _FORMER[:] = [soft]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+
+
+def restore_core_dumps() -> None:
+    """Restore the limit from before `forbid_core_dumps`; call it before an exec."""
+    if sys.platform == "win32" or not _FORMER:
+        return
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (_FORMER[0], hard))
+
+
+@contextmanager
+def core_dumps_restored() -> Iterator[None]:
+    """Restore the former limit while a child is started, which inherits it at its fork.
+
+    A function between fork and exec (`preexec_fn`) could hang on a lock of another thread; this lasts less than a
+    millisecond.
+    """
+    if sys.platform == "win32" or not _FORMER:
+        yield
+        return
+    import resource
+
+    with _LOCK:
+        restore_core_dumps()
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def open_files_limit() -> int | None:
+    """Return the number of descriptors that may be open at a time; None where there is no limit."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft

@@ -1,4 +1,7 @@
-"""Selection of the folders of a shell's PATH that a daemon under a service manager keeps.
+"""Paths that last: of programs in versioned folders, and of the folders of a shell's PATH that a service manager keeps.
+
+An upgrade removes a versioned folder and updates a link: Homebrew has a folder for each version of a program; the
+Debian package has one named after its Python version.
 
 Service managers have a PATH of their own, on which npx and uvx are seldom found. A shell's PATH has them, and many
 folders that are gone tomorrow, or that others may write to. This module knows nothing of how the PATH is stored.
@@ -6,12 +9,11 @@ folders that are gone tomorrow, or that others may write to. This module knows n
 
 import os
 import stat
-import tempfile
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from hearth.errors import HearthError
-from hearth.host.macos.agent import STANDARD_PATH
+from hearth.host.macos.launchd import STANDARD_PATH
 
 # Emptied at a restart or from time to time, and writable for every user.
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run/user")
@@ -35,8 +37,39 @@ class Search(NamedTuple):
 NOTHING = Search()
 
 
+def lasting(path: str) -> str:
+    """Return a path to the same file that stays valid after the next upgrade; a path without one is returned unchanged.
+
+    PREFIX/Cellar/NAME/VERSION/REST becomes PREFIX/opt/NAME/REST, as long as that link leads to this version; and
+    PREFIX/lib/python3.N/REST becomes PREFIX/lib/python3/REST.
+    """
+    return _by_any_python(_by_any_version(path))
+
+
+def _by_any_python(path: str) -> str:
+    prefix, found, numbered = path.partition("/lib/python3.")
+    minor, _, rest = numbered.partition("/")
+    link = f"{prefix}/lib/python3"
+    if not found or not rest or not os.path.islink(link):
+        return path
+    return f"{link}/{rest}" if os.readlink(link) == f"python3.{minor}" else path
+
+
+def _by_any_version(path: str) -> str:
+    prefix, found, inside = path.partition("/Cellar/")
+    name, _, versioned = inside.partition("/")
+    version, _, rest = versioned.partition("/")
+    if not found or not rest:
+        return path
+    link = os.path.join(prefix, "opt", name)
+    keg = os.path.join(prefix, "Cellar", name, version)
+    return os.path.join(link, rest) if os.path.realpath(link) == os.path.realpath(keg) else path
+
+
 def of_shell(typed: str | None = None, temporary: Iterable[str] | None = None) -> Search:
     """Select the folders worth keeping of a PATH, by default this process's, with the standard folders at the end."""
+    import tempfile
+
     gone_soon = [*_TEMPORARY, tempfile.gettempdir()] if temporary is None else [*temporary]
     kept: list[str] = []
     left_out: dict[str, str] = {}

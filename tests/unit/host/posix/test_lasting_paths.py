@@ -7,15 +7,16 @@ import pytest
 
 from hearth.errors import HearthError
 from hearth.host.linux import units
-from hearth.host.macos.agent import STANDARD_PATH
-from hearth.host.posix import shell_path
+from hearth.host.macos.launchd import STANDARD_PATH
+from hearth.host.posix import lasting_paths
+from hearth.host.posix.lasting_paths import lasting
 
 STANDARD = [folder for folder in STANDARD_PATH if os.path.isdir(folder)]
 
 
-def sifted(*entries: str | Path, temporary: tuple[str, ...] = ()) -> shell_path.Search:
+def sifted(*entries: str | Path, temporary: tuple[str, ...] = ()) -> lasting_paths.Search:
     """`tmp_path` lies below /tmp, so what is temporary is the test's to say."""
-    return shell_path.of_shell(":".join(map(str, entries)), temporary)
+    return lasting_paths.of_shell(":".join(map(str, entries)), temporary)
 
 
 def test_folders_keep_their_order_and_come_once_with_the_standard_ones_at_the_end(tmp_path: Path) -> None:
@@ -60,12 +61,12 @@ def test_a_file_and_a_name_that_cannot_be_written_down_are_left_out(tmp_path: Pa
 
 
 def test_a_path_that_was_given_is_taken_as_it_is_or_refused(tmp_path: Path) -> None:
-    assert shell_path.exactly(f"{tmp_path}/:/usr/bin:{tmp_path}").folders == (str(tmp_path), "/usr/bin")
+    assert lasting_paths.exactly(f"{tmp_path}/:/usr/bin:{tmp_path}").folders == (str(tmp_path), "/usr/bin")
     with pytest.raises(HearthError, match="is not there"):
-        shell_path.exactly(f"/usr/bin:{tmp_path}/none")
+        lasting_paths.exactly(f"/usr/bin:{tmp_path}/none")
     tmp_path.chmod(0o777)
     with pytest.raises(HearthError, match="everybody"):
-        shell_path.exactly(str(tmp_path))
+        lasting_paths.exactly(str(tmp_path))
 
 
 def test_a_drop_in_is_known_as_untouched_until_a_character_of_it_is_changed() -> None:
@@ -73,3 +74,41 @@ def test_a_drop_in_is_known_as_untouched_until_a_character_of_it_is_changed() ->
     assert units.is_untouched(text)
     for changed in (text + "\n", text.replace("/bin", "/sbin"), "\n" + text, text.removesuffix("\n"), ""):
         assert not units.is_untouched(changed)
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> Path:
+    for version in ("0.1.0", "0.2.0"):
+        (tmp_path / "Cellar" / "mcp-hearth" / version / "libexec" / "bin").mkdir(parents=True)
+    (tmp_path / "opt").mkdir()
+    (tmp_path / "opt" / "mcp-hearth").symlink_to("../Cellar/mcp-hearth/0.2.0")
+    return tmp_path
+
+
+def test_a_file_of_the_version_in_use_is_named_by_the_link_that_upgrades_move(prefix: Path) -> None:
+    path = f"{prefix}/Cellar/mcp-hearth/0.2.0/libexec/bin/python"
+    assert lasting(path) == f"{prefix}/opt/mcp-hearth/libexec/bin/python"
+
+
+@pytest.mark.parametrize(
+    "rest", ["Cellar/mcp-hearth/0.1.0/bin/x", "Cellar/other/1.0/bin/x", "Cellar/mcp-hearth", "opt/a/b"]
+)
+def test_anything_else_stays_as_it_is(prefix: Path, rest: str) -> None:
+    assert lasting(f"{prefix}/{rest}") == f"{prefix}/{rest}"
+
+
+def test_a_path_that_is_not_homebrew_s_stays_as_it_is() -> None:
+    assert lasting("/usr/bin/python3") == "/usr/bin/python3"
+
+
+@pytest.mark.parametrize(
+    ("leads_to", "name"), [("python3.11", "python3"), ("python3.13", "python3.11"), (None, "python3.11")]
+)
+def test_where_a_link_leads_to_this_python_the_minor_version_is_left_out(
+    tmp_path: Path, leads_to: str | None, name: str
+) -> None:
+    (tmp_path / "lib" / "python3.11").mkdir(parents=True)
+    if leads_to:
+        (tmp_path / "lib" / "python3").symlink_to(leads_to)
+    rest = "site-packages/hearth/bridge/main.py"
+    assert lasting(f"{tmp_path}/lib/python3.11/{rest}") == f"{tmp_path}/lib/{name}/{rest}"
