@@ -1,6 +1,11 @@
-"""Acceptor of connections: accept, check the peer, detect the protocol by the first bytes, hand over to its wire."""
+"""Acceptor of connections on the daemon's socket and on TCP ports: accept, check the peer and the room, know the wires.
+
+The ports serve HTTP only. The HTTP package is loaded with the first connection, as on the socket.
+"""
 
 import asyncio
+import errno
+import functools
 import importlib
 import logging
 import socket
@@ -8,11 +13,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from hearth.config import Config
-from hearth.daemon.counters import COUNTERS
-from hearth.daemon.frame_connection import FrameConnection
-from hearth.daemon.line_connection import LineConnection
-from hearth.daemon.rate_limit import SILENCE_SECONDS
-from hearth.daemon.services import DaemonServices, Wire
+from hearth.daemon.client_limits import SILENCE_SECONDS
+from hearth.daemon.protocol_detector import ProtocolDetector, refused_line
+from hearth.daemon.services import COUNTERS, DaemonServices, Wire
 from hearth.errors import InstallationChanged, NoRoom
 from hearth.faults import SEAMS
 from hearth.host import connections
@@ -20,13 +23,10 @@ from hearth.host.connections import Connection, Peer
 from hearth.host.listening import Listener
 from hearth.host.posix import process_setup
 from hearth.host.posix.peers import own_uid
-from hearth.mcp import messages, versions
-from hearth.wire import json
-from hearth.wire.sniff import Language, sniff
+from hearth.host.sockets import AcceptLoop, address_of
 
 if TYPE_CHECKING:
     from hearth.daemon.http.app import HttpApp
-    from hearth.daemon.http_ports import Ports
 
 log = logging.getLogger(__name__)
 
@@ -39,23 +39,10 @@ CONTROL_PLACES = 8
 # How long a connection may be silent before it is dropped to make room for another. Clients connect when they have
 # something to send, and send it at once; this time allows for a loaded machine.
 UNHEARD_SECONDS = 1.0
-# How long a connection over TCP may take to send the token. Any user of this machine can open one.
-INTRODUCTION_SECONDS = 5.0
 # Descriptors reserved for the loop, the log, the locks and the control connections …
 RESERVED_DESCRIPTORS = 64
 # … and for each server: its three pipes, and a temporary one while it starts.
 SERVER_DESCRIPTORS = 4
-
-_UNKNOWN = "expected frames, or MCP messages one per line; a message must be a JSON object"
-_NO_HTTP = (
-    b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nConnection: close\r\n"
-    b'Content-Length: 56\r\n\r\n{"error":"HTTP cannot be served; `hearth logs` has why"}'
-)
-_HTTP_NO_ROOM = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
-    b"Retry-After: 1\r\nContent-Length: %d\r\n\r\n%b"
-)
-_SESSION_LINES = b'{"type":"error","message":"session lines are not served by this version of Hearth yet"}\n'
 
 
 class Acceptor:
@@ -78,8 +65,6 @@ class Acceptor:
     def serve_ports(self, sockets: list[socket.socket]) -> None:
         """Serve HTTP on TCP sockets as well, from the next `open` on."""
         if sockets:
-            from hearth.daemon.http_ports import Ports
-
             self._ports = Ports(self, sockets)
 
     def ports(self) -> list[str]:
@@ -231,12 +216,12 @@ class Acceptor:
         if peer is None or refusal:
             log.warning("a connection is refused: %s", refusal)
             COUNTERS.connections_refused += 1
-            connections.dismiss(connection, _refused_line(refusal or "its peer is unknown"))
+            connections.dismiss(connection, refused_line(refusal or "its peer is unknown"))
             return
         crowd = self._crowd(self._present(), CONTROL_PLACES)
         if crowd and not self._drop_unheard():
             self._turn_away(crowd)
-            connections.dismiss(connection, _refused_line(crowd))
+            connections.dismiss(connection, refused_line(crowd))
             return
         newcomer = ProtocolDetector(self, self._services, peer, token)
         self.undecided[newcomer] = None
@@ -259,7 +244,7 @@ class Acceptor:
                 return is_late and each.give_way()
         return False
 
-    def _admitted(self, task: "asyncio.Task[object]", newcomer: "ProtocolDetector") -> None:
+    def _admitted(self, task: "asyncio.Task[object]", newcomer: ProtocolDetector) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception():
             log.warning("a connection was lost at once: %s", task.exception())
@@ -274,168 +259,6 @@ class Acceptor:
                 wire.drain(*self._farewell)
 
 
-class ProtocolDetector(asyncio.Protocol):
-    """Connection before its protocol is known."""
-
-    def __init__(self, reception: Acceptor, services: DaemonServices, peer: Peer, token: str = "") -> None:
-        self._reception = reception
-        self._services = services
-        self._peer = peer
-        # The token that the client has to send first; nothing else is read before it.
-        self._token = token
-        self._is_introduced = not token
-        self._deadline: asyncio.TimerHandle | None = None
-        self._first = b""
-        self._transport: asyncio.Transport | None = None
-        self.since = services.now()
-        # The client has sent an HTTP request and waits for the HTTP package to load.
-        self.is_heard = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # A cast: uvloop's transports have the methods, but not the base class.
-        self._transport = cast(asyncio.Transport, transport)
-        if self._token:
-            self._deadline = asyncio.get_running_loop().call_later(INTRODUCTION_SECONDS, self._refuse_token)
-
-    def data_received(self, data: bytes) -> None:
-        self._first = self._first + data if self._first else data
-        self._decide()
-
-    def eof_received(self) -> bool:
-        """Take EOF as the end of the first line: `echo … | socat` may end without a newline."""
-        if self._first:
-            self._first += b"\n"
-            self._decide(ended=True)
-            return True
-        return False
-
-    def _is_shown(self, ended: bool) -> bool:
-        """Tell whether the token was shown, or will be with an HTTP request.
-
-        The connection is closed if the token is wrong, or still missing when the client has `ended`.
-        """
-        from hearth.daemon import tcp_token
-
-        verdict, rest = tcp_token.check(self._first, self._token)
-        if verdict is tcp_token.TokenVerdict.MORE and not ended:
-            return False
-        if verdict in (tcp_token.TokenVerdict.MORE, tcp_token.TokenVerdict.REFUSED):
-            self._refuse_token()
-            return False
-        self._first = rest
-        self._is_introduced = True
-        if self._deadline:
-            self._deadline.cancel()
-        return True
-
-    def _refuse_token(self) -> None:
-        """Refuse the connection without further details: any user of this machine can connect."""
-        log.warning("a connection is refused: it shows no token, or a wrong one")
-        COUNTERS.connections_refused += 1
-        self._end(_refused_line("the token of its registry entry is missing or wrong"))
-
-    def _decide(self, ended: bool = False) -> None:
-        assert self._transport is not None
-        if not self._is_introduced and not self._is_shown(ended):
-            return
-        language = sniff(self._first)
-        if language is Language.FRAMES:
-            self._become(FrameConnection(self._services, self._transport, self._peer.pid), ended)
-        elif language is Language.LINES:
-            self._become_lined(ended)
-        elif language is Language.HTTP:
-            self._become_http()
-        elif language is Language.SESSION:
-            self._end(_SESSION_LINES)
-        elif language is Language.UNKNOWN or ended:
-            self._end(messages.error(None, versions.INVALID_REQUEST, _UNKNOWN) + b"\n")
-
-    def _become_lined(self, ended: bool) -> None:
-        assert self._transport is not None
-        try:
-            self._reception.check_room()
-        except NoRoom as exc:
-            self._end(messages.error(None, versions.INTERNAL_ERROR, str(exc)) + b"\n")
-        else:
-            self._become(LineConnection(self._services, self._transport, self._peer.pid), ended)
-
-    def _become_http(self) -> None:
-        """Hand over to HTTP. Loading its package takes a moment the first time; others are served meanwhile."""
-        assert self._transport is not None
-        self.is_heard = True
-        self._transport.pause_reading()
-        self._reception.when_http_is_there(self._meet_http)
-
-    def _meet_http(self, front: "HttpApp | None") -> None:
-        assert self._transport is not None
-        if self._transport.is_closing():
-            return
-        if front is None:
-            self._end(_NO_HTTP)
-            return
-        if self._token:
-            self._meet_unproven(front)
-            return
-        try:
-            self._reception.check_room()
-        except NoRoom as exc:
-            body = json.dumps({"error": str(exc)})
-            self._end(_HTTP_NO_ROOM % (len(body), body))
-            return
-        wire = front.connect(self._peer)
-        self._transport.set_protocol(wire)
-        self._reception.decided(self, wire)
-        wire.connection_made(self._transport)
-        self._transport.resume_reading()
-        wire.data_received(self._first)
-
-    def _meet_unproven(self, front: "HttpApp") -> None:
-        """Hand over a connection whose requests have to show the token; until then it counts as unauthenticated."""
-        assert self._transport is not None
-        wire = front.connect_port(self._token)
-        self._transport.set_protocol(wire)
-        self._reception.decided(self, None)
-        wire.connection_made(self._transport)
-        self._transport.resume_reading()
-        wire.data_received(self._first)
-
-    def _become(self, wire: FrameConnection | LineConnection, ended: bool) -> None:
-        assert self._transport is not None
-        self._transport.set_protocol(wire)
-        self._reception.decided(self, wire)
-        wire.data_received(self._first)
-        if ended and not wire.eof_received():
-            self._transport.close()
-
-    def _end(self, words: bytes) -> None:
-        assert self._transport is not None
-        self._reception.decided(self, None)
-        self._transport.write(words)
-        self._transport.close()
-
-    def give_way(self) -> bool:
-        """Close to make room for another connection; return False if there is no transport yet."""
-        if self._transport is None:
-            return False
-        self._end(_refused_line("there is no room for who does not say what it wants"))
-        return True
-
-    def close(self) -> None:
-        """Close a silent connection, to which no answer is owed. A client that waits for HTTP is answered later."""
-        if self._transport and not self.is_heard:
-            self._transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._deadline:
-            self._deadline.cancel()
-        self._reception.decided(self, None)
-
-
-def _refused_line(reason: str) -> bytes:
-    """Return a refusal for a client of unknown protocol; bridges and the command line understand it, too."""
-    return messages.error(None, versions.INTERNAL_ERROR, f"Hearth refused the connection: {reason}") + b"\n"
-
-
 def connection_limit(config: Config, files: int | None) -> tuple[int, str]:
     """Return the limit of sessions, and its source for messages: the config, or the system's limit of open files."""
     if files is not None:
@@ -443,3 +266,114 @@ def connection_limit(config: Config, files: int | None) -> tuple[int, str]:
         if room < config.max_connections:
             return room, f"the limit of {files} open files; raise it with ulimit -n, or LimitNOFILE= in the unit"
     return config.max_connections, "max_connections"
+
+
+# Limit of unauthenticated connections, which any user of this machine may open. The limit of other connections does not
+# include them.
+STRANGERS_LIMIT = 32
+# Connections accepted in one iteration of the loop. A few iterations pass between accepting and reading: a client that
+# sends at once must be read before so many others arrive that it becomes the oldest silent one, which is dropped.
+STRANGERS_BATCH = STRANGERS_LIMIT // 8
+# Errors after which the socket itself is unusable. Any other error concerns one connection or is transient: accept(2)
+# passes on pending network errors of the new connection, and asks to try again.
+_FATAL = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK}
+
+
+class Ports:
+    """TCP listeners, polled and rested together. None is ever closed explicitly: the process's exit closes them."""
+
+    def __init__(self, reception: Acceptor, sockets: list[socket.socket]) -> None:
+        self._reception = reception
+        # With their URLs: a socket that has failed cannot be asked for its address any more.
+        self._acceptors = {AcceptLoop(sock): address_of(sock) for sock in sockets}
+        # The errors of failed listeners, by URL.
+        self._lost: dict[str, str] = {}
+        self._is_starved = False
+        # Connections that were accepted and wait for the HTTP package to load.
+        self.waiting = 0
+        self._tasks: set[asyncio.Task[object]] = set()
+        for address in self.addresses():
+            log.info("HTTP on %s, for who has the token (`hearth token show`)", address)
+
+    def addresses(self) -> list[str]:
+        """Return the URLs of the ports that are served."""
+        return list(self._acceptors.values())
+
+    def lost(self) -> list[dict[str, str]]:
+        """Return the ports that are no longer served, with the errors."""
+        return [{"address": address, "error": error} for address, error in self._lost.items()]
+
+    def poll(self) -> None:
+        """Start accepting connections."""
+        for acceptor in self._acceptors:
+            acceptor.poll(functools.partial(self._accept, acceptor))
+
+    def rest(self) -> None:
+        """Stop accepting; new connections wait in the kernel's queue."""
+        for acceptor in self._acceptors:
+            acceptor.rest()
+
+    def look_once(self) -> bool:
+        """Accept what waits in the queues that are no longer polled; return True if there was a connection."""
+        came = [self._accept_one(acceptor) for acceptor in list(self._acceptors)]
+        return any(came)
+
+    def _accept(self, acceptor: AcceptLoop) -> None:
+        for _ in range(STRANGERS_BATCH):
+            if not self._accept_one(acceptor):
+                return
+
+    def _accept_one(self, acceptor: AcceptLoop) -> bool:
+        try:
+            connection = acceptor.accept()
+        except OSError as exc:
+            if exc.errno in _FATAL:
+                self._lose(acceptor, exc)
+            else:
+                self._pause(exc)
+            return False
+        if connection is None:
+            return False
+        self._is_starved = False
+        if self.waiting >= STRANGERS_LIMIT:
+            COUNTERS.connections_refused += 1
+            connection.close()
+            return True
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.waiting += 1
+        self._reception.expect(connection)
+        self._reception.when_http_is_there(lambda front: self._meet(front, connection))
+        return True
+
+    def _lose(self, acceptor: AcceptLoop, exc: OSError) -> None:
+        acceptor.rest()
+        address, error = self._acceptors.pop(acceptor), exc.strerror or str(exc)
+        self._lost[address] = error
+        reason = f"HTTP on {address} has ended: {error}"
+        log.error("%s", reason)
+        self._reception.http_failed(reason)
+
+    def _pause(self, exc: OSError) -> None:
+        if not self._is_starved:
+            log.error("no connection can be accepted for now: %s", exc)
+        self._is_starved = True
+        self.rest()
+        asyncio.get_running_loop().call_later(ACCEPT_PAUSE_SECONDS, self._poll_again)
+
+    def _poll_again(self) -> None:
+        if not self._reception.is_draining:
+            self.poll()
+
+    def _meet(self, front: "HttpApp | None", connection: socket.socket) -> None:
+        self.waiting -= 1
+        self._reception.decided(connection, None)
+        # The daemon has closed the connection if it has shut down in the meantime.
+        if front is None or connection.fileno() < 0:
+            connection.close()
+            return
+        loop = asyncio.get_running_loop()
+        wire = front.connect_port()
+        task: asyncio.Task[object] = loop.create_task(loop.connect_accepted_socket(lambda: wire, connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

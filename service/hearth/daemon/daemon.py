@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Any
 import hearth
 from hearth import __version__, config
 from hearth.config import Config
-from hearth.daemon import last_good_config
+from hearth.daemon import config_file
 from hearth.daemon.acceptor import Acceptor
-from hearth.daemon.config_watch import ConfigFile
+from hearth.daemon.config_file import ConfigFile
 from hearth.daemon.control import DaemonControl
-from hearth.daemon.counters import COUNTERS
 from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
-from hearth.daemon.services import Wire
-from hearth.daemon.status_line import StatusLine
+from hearth.daemon.services import COUNTERS, Wire
+from hearth.daemon.upkeep import StatusLine, Upkeep
 from hearth.errors import ConfigError, FileAccessError, UpstreamError
 from hearth.host import children, signals
 from hearth.host.listening import Listener
@@ -38,14 +37,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Three missed heartbeats: one may be late, two may be a busy machine.
-MISSED_HEARTBEATS = 3
 # How long connections may take to close once everything is answered and flushed.
 CLOSE_SECONDS = 2.0
 # How long the shutdown may take beyond the drain: flushing, and the sequence that stops the servers.
 STOP_SECONDS = CLOSE_SECONDS + SERVERS_STOP_SECONDS + 5.0
-# Interval of the check whether a call is in flight, while a restart waits until there is none.
-QUIET_LOOK_SECONDS = 0.2
 # A terminal sends Ctrl-C to the whole process group, and the orphan reaper forwards it: two signals within this time
 # count as one.
 SIGNAL_ECHO_SECONDS = 0.5
@@ -71,11 +66,9 @@ class Daemon:
         self._settings = settings
         self._config_error = start.config_error
         self._begun = time.monotonic()
-        self._quiet_since: float | None = None
         self._ending: tuple[str, bool] | None = None
         self._told_to_end = 0.0
         self._waiting_for_quiet = False
-        self._ticking: asyncio.TimerHandle | None = None
         self._hurry = asyncio.Event()
         # The connection of the stdio client, in stdio mode.
         self._stdio: Wire | None = None
@@ -115,6 +108,7 @@ class Daemon:
         self._status_line = StatusLine(self._notifier, self._summary)
         self.hub.news = self._status_line.news
         self._reception = Acceptor(self, self._listener)
+        self._upkeep = Upkeep(self, self._start, self._reception, self._listener)
         self._config_file = ConfigFile(self._settings.path, self._start.config_seen, self._reload_by_itself)
         # Before the daemon is in the registry: a process that reads the entry may send a signal at once.
         self._watch_signals()
@@ -125,7 +119,7 @@ class Daemon:
         self._meet_client()
         self.hub.light()
         self._tick()
-        self._pat_watchdog()
+        self._upkeep.pat_watchdog()
         try:
             await self._ended.wait()
             await self._finish()
@@ -273,7 +267,7 @@ class Daemon:
 
     def _take_up(self, settings: Config) -> None:
         if settings.replace(hash=self._settings.hash) != self._settings:
-            last_good_config.keep(self._places, settings)
+            config_file.keep(self._places, settings)
         self._settings = settings
         logging.getLogger().setLevel(settings.log_level.upper())
         self.hub.apply(settings)
@@ -302,9 +296,23 @@ class Daemon:
         if is_news:
             EVENTS.emit(ConfigReloaded(path=self._settings.path))
 
+    def _tick(self) -> None:
+        self._config_file.look()
+        self._status_line.news()
+        self._upkeep.tick(self._tick)
+
+    def _summary(self) -> str:
+        trouble = f"; the config was not reloaded: {self._config_error}" if self._config_error else ""
+        return f"{self.hub.summary()}{trouble}"
+
     def look_at_config(self) -> None:
         """Reload the config if its file has changed."""
         self._config_file.look_at_once()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the shutdown has begun."""
+        return self._ending is not None
 
     def shut_down(self, reason: str, reconnect: bool) -> None:
         """Begin the shutdown; `reconnect` tells the bridges to reconnect at once."""
@@ -317,13 +325,7 @@ class Daemon:
         if not self._waiting_for_quiet:
             self._waiting_for_quiet = True
             log.info("%s: going out as soon as no call is in flight", reason)
-            self._look_for_quiet(reason)
-
-    def _look_for_quiet(self, reason: str) -> None:
-        if self.hub.in_flight and not self._ending:
-            self._loop.call_later(QUIET_LOOK_SECONDS, self._look_for_quiet, reason)
-        else:
-            self.shut_down(reason, reconnect=True)
+            self._upkeep.end_when_quiet(reason)
 
     def welcome(self, wire: Wire) -> None:
         """Register a connection whose client is known now."""
@@ -356,63 +358,6 @@ class Daemon:
         if self._start.streams:
             self._hurry.set()
         self.shut_down(reason, reconnect=self._start.streams is None)
-
-    # --- time
-
-    def _tick(self) -> None:
-        if self._ticking:
-            self._ticking.cancel()
-        self._config_file.look()
-        self._notice_silence()
-        self._notice_replacement()
-        self._consider_idleness()
-        self._status_line.news()
-        if self._start.orphans:
-            self._start.orphans.reap()
-        period = self._settings.heartbeat_interval
-        if self._settings.idle_timeout:
-            period = min(period, max(self._settings.idle_timeout / 4, 0.05))
-        self._ticking = self._loop.call_later(period, self._tick)
-
-    def _summary(self) -> str:
-        trouble = f"; the config was not reloaded: {self._config_error}" if self._config_error else ""
-        return f"{self.hub.summary()}{trouble}"
-
-    def _pat_watchdog(self) -> None:
-        if self._notifier.watchdog_seconds:
-            self._notifier.watchdog()
-            self._loop.call_later(self._notifier.watchdog_seconds, self._pat_watchdog)
-
-    def _notice_silence(self) -> None:
-        for wire in list(self._reception.wires):
-            patience = MISSED_HEARTBEATS * wire.heartbeat_interval
-            silent = wire.last_seen is not None and self.now() - wire.last_seen > patience
-            if wire.session and wire.session.active and silent:
-                log.info("no heartbeat: it holds nothing any longer", extra={"session": wire.session.id})
-                self.hub.sessions.fell_silent(wire.session)
-
-    def _notice_replacement(self) -> None:
-        if self._listener and self._listener.replaced():
-            self.shut_down("another socket has taken the place of this daemon's", reconnect=True)
-
-    def _consider_idleness(self) -> None:
-        if self.hub.busy() or self._reception.undecided:
-            self._quiet_since = None
-            return
-        if self._quiet_since is None:
-            self._quiet_since = self.now()
-        # A port that a person asked for would be lost with the daemon.
-        idle = 0.0 if self._start.stays else self._settings.idle_timeout
-        if not idle or self.now() - self._quiet_since < idle or self._ending:
-            return
-        # Stop polling, look once more, shut down: a client that connects later waits in the kernel's queue for the next
-        # daemon.
-        self._reception.close()
-        if self._reception.look_once():
-            self._quiet_since = None
-            self._reception.open()
-        else:
-            self.shut_down(f"nobody was there for {idle:g} s", reconnect=True)
 
     # --- shutdown
 

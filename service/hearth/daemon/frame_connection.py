@@ -8,11 +8,9 @@ from msgspec import Raw
 
 from hearth import __version__
 from hearth.config import Config
-from hearth.daemon import control, rate_limit
-from hearth.daemon.counters import COUNTERS
-from hearth.daemon.outbox import Outbox
-from hearth.daemon.rate_limit import RateLimiter
-from hearth.daemon.services import DaemonServices
+from hearth.daemon import client_limits, control
+from hearth.daemon.client_limits import Outbox, RateLimiter
+from hearth.daemon.services import COUNTERS, DaemonServices
 from hearth.errors import FrameError, HearthError, NoRoom, OverLimit, Refused, WireError
 from hearth.faults import SEAMS
 from hearth.hub.sessions import AUTO, FULL, SEARCH, Session
@@ -70,7 +68,7 @@ class FrameConnection(asyncio.Protocol):
 
     def adapt(self, config: Config) -> None:
         """Apply the rate limits of this config."""
-        self._gate = rate_limit.gate(rate_limit.near(config), self._gate, self._services.now, self._tell_of_limit)
+        self._gate = client_limits.gate(client_limits.near(config), self._gate, self._services.now, self._tell_of_limit)
 
     def _tell_of_limit(self, sentence: str) -> None:
         log.warning("the bridge with pid %s: %s", self._pid, sentence)

@@ -4,9 +4,8 @@ import asyncio
 import logging
 
 from hearth.config import Config
-from hearth.daemon import rate_limit
-from hearth.daemon.outbox import Outbox
-from hearth.daemon.rate_limit import RateLimiter
+from hearth.daemon import client_limits
+from hearth.daemon.client_limits import Outbox, RateLimiter
 from hearth.daemon.services import DaemonServices
 from hearth.errors import MessageError, OverLimit, UpstreamError
 from hearth.hub.sessions import Session
@@ -49,7 +48,7 @@ class LineConnection(asyncio.Protocol):
 
     def adapt(self, config: Config) -> None:
         """Apply the rate limits of this config."""
-        self._gate = rate_limit.gate(rate_limit.near(config), self._gate, self._services.now, self._tell_of_limit)
+        self._gate = client_limits.gate(client_limits.near(config), self._gate, self._services.now, self._tell_of_limit)
 
     def _tell_of_limit(self, sentence: str) -> None:
         assert self.session is not None

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from hearth.daemon import last_good_config, log_setup
+from hearth.daemon import config_file, log_setup
 from hearth.daemon.daemon import Daemon
 from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
@@ -33,12 +33,12 @@ def run(start: Start) -> int:
 def _serve(start: Start, claim: DaemonLock | None) -> int:
     try:
         _calm_collector()
-        settings, start.config_error = last_good_config.load(start.places)
+        settings, start.config_error = config_file.load(start.places)
         _begin_log(start, settings.log_level)
         if start.config_error:
             log.error("the config file is not used: %s", start.config_error)
         else:
-            last_good_config.keep(start.places, settings)
+            config_file.keep(start.places, settings)
         if start.spawner:
             start.spawner.put_to_use()
         FILES.keep_in(start.places.server_log)

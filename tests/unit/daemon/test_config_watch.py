@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.daemon.config_watch import SETTLED_SECONDS, VANISHED_SECONDS, ConfigFile
+from hearth.daemon.config_file import SETTLED_SECONDS, VANISHED_SECONDS, ConfigFile
 from hearth.daemon.main import signature
 
 

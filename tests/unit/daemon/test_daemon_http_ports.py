@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from hearth.daemon.acceptor import ACCEPT_PAUSE_SECONDS, Acceptor
-from hearth.daemon.http_ports import Ports
+from hearth.daemon.acceptor import ACCEPT_PAUSE_SECONDS, Acceptor, Ports
 from hearth.daemon.services import DaemonServices
 from hearth.host import sockets
 

@@ -7,12 +7,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from uvicorn.server import ServerState
 
 from hearth.config import Config
-from hearth.daemon.http import uvicorn_settings
 from hearth.daemon.http.connection import HttpConnection
-from hearth.daemon.http.outgoing import Outgoing
+from hearth.daemon.http.transport import Outgoing
+from hearth.daemon.http.uvicorn_protocol import load_settings
 from hearth.host.posix.peers import Peer
 
 
@@ -73,7 +72,7 @@ async def test_nothing_is_left_of_a_connection_that_has_answered_and_was_lost(ex
     front = SimpleNamespace(lost=lambda connection: None, services=SimpleNamespace(config=Config()))
 
     async def connected() -> "weakref.ref[HttpConnection]":
-        connection = HttpConnection(cast(Any, front), uvicorn_settings.load(_answer), ServerState(), Peer(None, 0, 0))
+        connection = HttpConnection(cast(Any, front), load_settings(_answer), Peer(None, 0, 0))
         transport = Transport()
         connection.connection_made(transport)
         connection.data_received(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")

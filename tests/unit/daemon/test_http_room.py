@@ -6,8 +6,7 @@ from typing import Any, cast
 import pytest
 
 from hearth.config import Config
-from hearth.daemon.http.client_identity import ClientIdentity
-from hearth.daemon.http.session_store import SessionStore
+from hearth.daemon.http.session_store import ClientIdentity, SessionStore
 from hearth.daemon.http.sessions import TTL_SECONDS, HttpSession, HttpSessions
 from hearth.errors import Refused
 from hearth.hub.hub import Hub

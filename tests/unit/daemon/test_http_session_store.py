@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from hearth.daemon.http import session_store
-from hearth.daemon.http.client_identity import ClientIdentity
-from hearth.daemon.http.session_store import SessionJournal, SessionRecord, SessionStore
+from hearth.daemon.http.session_store import ClientIdentity, SessionJournal, SessionRecord, SessionStore
 from hearth.host import private_files
 
 TTL = 100.0

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from hearth.daemon.http import event_ids
-from hearth.daemon.http.client_identity import ClientIdentity
-from hearth.daemon.http.replay import LIMIT_BYTES, STREAMS_LIMIT, TOTAL_LIMIT_BYTES, Total
-from hearth.daemon.http.session_store import SessionJournal, SessionRecord, SessionStore
+from hearth.daemon.http import resumption
+from hearth.daemon.http.resumption import LIMIT_BYTES, STREAMS_LIMIT, TOTAL_LIMIT_BYTES, Total
+from hearth.daemon.http.session_store import ClientIdentity, SessionJournal, SessionRecord, SessionStore
 from hearth.daemon.http.sink import REPLAYED, HttpSink
 from hearth.wire import json
 
@@ -133,7 +132,7 @@ def test_at_the_end_every_request_is_told_that_it_gets_no_answer_and_nothing_els
 
 def test_an_event_id_of_another_life_is_not_taken_for_its_own() -> None:
     one, other = HttpSink(LIMIT, resumable=True), HttpSink(LIMIT, resumable=True)
-    place = event_ids.parse(one.name(one.general).decode() + "-1")
+    place = resumption.parse_event_id(one.name(one.general).decode() + "-1")
     assert place is not None and one.is_own(place) and not other.is_own(place)
 
 

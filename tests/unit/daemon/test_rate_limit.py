@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hearth.config import Config
-from hearth.daemon import rate_limit
-from hearth.daemon.counters import COUNTERS
-from hearth.daemon.rate_limit import IN_FLIGHT_RETRY_SECONDS, SILENCE_SECONDS, Limits, RateLimiter, TokenBucket
+from hearth.daemon import client_limits
+from hearth.daemon.client_limits import IN_FLIGHT_RETRY_SECONDS, SILENCE_SECONDS, Limits, RateLimiter, TokenBucket
+from hearth.daemon.services import COUNTERS
 from hearth.errors import MessageError, OverLimit
 from hearth.wire.json import Batch, Message, parse, parse_batch
 
@@ -233,16 +233,16 @@ def test_other_limits_hold_at_once() -> None:
 
 def test_on_the_socket_nothing_is_limited_unless_somebody_says_so_and_at_a_port_it_is() -> None:
     config = Config()
-    assert rate_limit.near(config) is None
-    assert rate_limit.far(config) == Limits(500.0, 10.0, 256, "port_rate_limit", "port_in_flight_limit")
-    assert rate_limit.far(Config(port_rate_limit=0.0, port_in_flight_limit=0)) is None
-    assert rate_limit.near(Config(in_flight_limit=3)) == Limits(0.0, 10.0, 3)
-    assert rate_limit.near(Config(rate_limit=3.0)) == Limits(3.0, 10.0, 0)
+    assert client_limits.near(config) is None
+    assert client_limits.far(config) == Limits(500.0, 10.0, 256, "port_rate_limit", "port_in_flight_limit")
+    assert client_limits.far(Config(port_rate_limit=0.0, port_in_flight_limit=0)) is None
+    assert client_limits.near(Config(in_flight_limit=3)) == Limits(0.0, 10.0, 3)
+    assert client_limits.near(Config(rate_limit=3.0)) == Limits(3.0, 10.0, 0)
 
 
 def test_a_gate_stays_with_its_client_through_reloads() -> None:
     def gate(wanted: Limits | None, former: RateLimiter | None) -> RateLimiter | None:
-        return rate_limit.gate(wanted, former, Clock(), [].append)
+        return client_limits.gate(wanted, former, Clock(), [].append)
 
     assert gate(None, None) is None
     first = gate(Limits(1.0, 1.0, 0), None)

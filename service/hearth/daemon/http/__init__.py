@@ -1,24 +1,20 @@
 """HTTP on the daemon's socket and ports. Loaded with the first HTTP connection; nothing else imports it.
 
-connection        one connection: uvicorn's parser, and limits on the duration and size of a request
-incoming          splitting of incoming data into requests, and flow control
-outgoing          the transport that uvicorn writes to, and the closing of a connection
-uvicorn_settings  the settings of uvicorn
+connection        one connection: limits on the duration and size of a request
+transport         splitting of incoming data into requests; the transport that uvicorn writes to, and its closing
+uvicorn_protocol  the only module that reaches into uvicorn, and why
 app               the app that all connections share: sessions, routes, request guard, `/status` and the like
 mcp               POST, GET and DELETE of `/mcp`: the era of a request, and its handling
 api               `/api/v1/…`, loaded with the first request to it
 exchange          one request and its answer: JSON, or events until a stream ends
 legacy_sse        the endpoints of the oldest revision: `GET /sse`, `POST /messages`
 request_checks    checks before a message is parsed: addresses, origins, types. Pure
-authenticated     connections at a port that have shown the token, open for as long as the token is valid
-rate_limits       rate limits of sessions
+admission         connections at a port that have shown the token, and rate limits of sessions
 sessions          legacy sessions by their ids, modern clients by their identity
-client_identity   the identity that a request claims
 session_store     legacy sessions on disk, which outlive the daemon
 sink              the client sink of a session: messages of the hub, sorted into streams
 streams           the messages of one stream, and those that a reader has missed
-replay            replay buffers: ended streams that a client may resume, bounded over all sessions
-event_ids         the format of event ids, which this daemon and the next understand. Pure
+resumption        event ids, which this daemon and the next understand, and replay buffers, bounded over all sessions
 metrics           `/metrics`, loaded with the first scrape
 responses         JSON and events as HTTP carries them
 """

@@ -9,18 +9,15 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from starlette.routing import Route, Router
-from uvicorn.server import ServerState
 
-from hearth.daemon.counters import COUNTERS
-from hearth.daemon.http import legacy_sse, mcp, rate_limits, request_checks, responses, uvicorn_settings
-from hearth.daemon.http.authenticated import AuthenticatedConnections
-from hearth.daemon.http.client_identity import ClientIdentity
+from hearth.daemon.acceptor import STRANGERS_LIMIT
+from hearth.daemon.http import admission, legacy_sse, mcp, request_checks, responses
+from hearth.daemon.http.admission import AuthenticatedConnections, Gates
 from hearth.daemon.http.connection import HttpConnection
-from hearth.daemon.http.rate_limits import Gates
-from hearth.daemon.http.session_store import SessionStore
+from hearth.daemon.http.session_store import ClientIdentity, SessionStore
 from hearth.daemon.http.sessions import SWEEP_SECONDS, TTL_SECONDS, HttpSessions
-from hearth.daemon.http_ports import STRANGERS_LIMIT
-from hearth.daemon.services import DaemonServices
+from hearth.daemon.http.uvicorn_protocol import load_settings
+from hearth.daemon.services import COUNTERS, DaemonServices
 from hearth.errors import NoRoom, OverLimit
 from hearth.host import process_table
 from hearth.host.posix.peers import Peer, own_uid
@@ -119,12 +116,10 @@ class HttpApp:
         self.followers: set[Subscription] = set()
         # The reason why no further request is taken.
         self.farewell: str | None = None
-        self._state = ServerState()
-        self._state.default_headers = responses.VARY
         # Without the layers of a complete Starlette application, each of which would slow every request. The guard also
         # refuses requests to unknown paths.
         router = Router(self._routes(), redirect_slashes=False, default=_RequestGuard(self, _nothing))
-        self._settings = uvicorn_settings.load(router)
+        self._settings = load_settings(router)
         self._sweep()
 
     def _routes(self) -> list[Route]:
@@ -145,7 +140,7 @@ class HttpApp:
 
     def connect(self, peer: Peer) -> HttpConnection:
         """Return the protocol object for a new connection."""
-        return HttpConnection(self, self._settings, self._state, peer)
+        return HttpConnection(self, self._settings, peer)
 
     def connect_port(self, token: str = "") -> HttpConnection:
         """Return the protocol object for a connection over TCP. A client with the endpoint's token is this user."""
@@ -153,7 +148,7 @@ class HttpApp:
             COUNTERS.connections_refused += 1
             # Drop a connection, so that others cannot lock out a client with the token.
             self.drop_stranger()
-        stranger = HttpConnection(self, self._settings, self._state, Peer(None, own_uid(), -1), needs_token=True)
+        stranger = HttpConnection(self, self._settings, Peer(None, own_uid(), -1), needs_token=True)
         stranger.token = token
         self.strangers[stranger] = None
         return stranger
@@ -217,7 +212,7 @@ class _RequestGuard:
             await request.refuse(400 if fault else 403, fault or refusal or "")
             return
         if scope["http_version"] in _WITHOUT_CHUNKS:
-            request.send = responses.ended_by_close(send, request.connection.cycle)
+            request.send = request.connection.ended_by_close(send)
         if origin is not None:
             request.send = responses.with_headers(request.send, request_checks.shared_with(origin))
         if request.method == "OPTIONS":
@@ -290,7 +285,7 @@ def _limited(handler: Handler) -> Handler:
         try:
             request.front.gates.check_look(request.connection.needs_token)
         except OverLimit as exc:
-            await request.refuse(429, str(exc), rate_limits.retry_after(exc))
+            await request.refuse(429, str(exc), admission.retry_after(exc))
         else:
             await handler(request)
 

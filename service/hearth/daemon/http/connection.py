@@ -1,4 +1,4 @@
-"""HTTP connection: uvicorn's protocol class, with limits, on a transport that was accepted for any protocol.
+"""HTTP connection, with limits, on a transport that was accepted for any protocol.
 
 A request that is never completed, or whose headers do not end, must not hold resources: each of its parts has a size
 limit and a timeout.
@@ -11,14 +11,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import httptools
-from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
-from uvicorn.server import ServerState
 
-from hearth.daemon.counters import COUNTERS
 from hearth.daemon.http import request_checks, responses
-from hearth.daemon.http.incoming import Inflow, Pieces
-from hearth.daemon.http.outgoing import LINGER_BYTES, Outgoing
+from hearth.daemon.http.transport import LINGER_BYTES, Outgoing, Pieces
+from hearth.daemon.http.uvicorn_protocol import Inflow, UvicornProtocol, UvicornSettings, status_line
+from hearth.daemon.services import COUNTERS
 from hearth.hub.sessions import Session
 
 if TYPE_CHECKING:
@@ -38,7 +35,7 @@ STRANGER_SECONDS = 5.0
 WHAT_LIMIT = 200
 
 
-class HttpConnection(HttpToolsProtocol):
+class HttpConnection(UvicornProtocol):
     """Connection that speaks HTTP. Its requests name their sessions, so it has none of its own."""
 
     session: Session | None = None
@@ -46,10 +43,8 @@ class HttpConnection(HttpToolsProtocol):
     heartbeat_interval = 0.0
     is_shared = True
 
-    def __init__(
-        self, front: "HttpApp", config: Config, state: ServerState, peer: "Peer", needs_token: bool = False
-    ) -> None:
-        super().__init__(config, state, {"connection": self}, asyncio.get_running_loop())
+    def __init__(self, front: "HttpApp", settings: UvicornSettings, peer: "Peer", needs_token: bool = False) -> None:
+        super().__init__(settings.config, settings.state, {"connection": self}, asyncio.get_running_loop())
         self.front = front
         self.peer = peer
         # Over TCP the kernel does not identify the peer: the connection is unauthenticated until it shows the token.
@@ -81,8 +76,8 @@ class HttpConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
         self._is_made = True
-        self.flow = self._inflow = Inflow(self.transport)
-        self.transport = self._outgoing = Outgoing(self.transport, self._may_hear)
+        self._inflow, self._outgoing = Inflow(self.transport), Outgoing(self.transport, self._may_hear)
+        self.interpose(self._inflow, self._outgoing)
         if self._is_dropped:
             self.transport.abort()
         elif self.needs_token:
@@ -102,7 +97,7 @@ class HttpConnection(HttpToolsProtocol):
         """
         if self._is_made and self.transport.is_closing():
             return 0
-        return 1 if self.cycle is None and not self._is_headed else 2
+        return 1 if not self.has_request and not self._is_headed else 2
 
     def drop(self) -> None:
         """Abort the connection now, or as soon as it is made."""
@@ -113,7 +108,7 @@ class HttpConnection(HttpToolsProtocol):
     @property
     def _is_awaited(self) -> bool:
         """Whether a complete request waits for its answer."""
-        return not self._is_partial and self.cycle is not None and not self.cycle.response_complete
+        return not self._is_partial and self.is_unanswered
 
     def _may_hear(self) -> int:
         """Return how many bytes the client may still send after the last answer; 0 if it is not sending.
@@ -133,12 +128,11 @@ class HttpConnection(HttpToolsProtocol):
             self._take(data)
 
     def _take(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
+        self.stop_keep_alive_timer()
         self._read(data)
         # Most requests arrive complete and need no timer. Data that is no request, such as an empty line, has stopped
         # uvicorn's keep-alive timer.
-        is_idle = self.cycle is None or self.cycle.response_complete
-        if (self._is_partial or is_idle) and self._deadline is None and not self._refused:
+        if (self._is_partial or not self.is_unanswered) and self._deadline is None and not self._refused:
             self._set_deadline()
 
     def _read(self, data: bytes) -> None:
@@ -201,20 +195,10 @@ class HttpConnection(HttpToolsProtocol):
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as exc:
             if self._asks_upgrade:
-                return self._without_upgrade() + data[exc.args[0] :]
+                self._asks_upgrade = False
+                return self.without_upgrade() + data[exc.args[0] :]
             self.refuse(400, "CONNECT is for proxies, and this is none")
         return b""
-
-    def _without_upgrade(self) -> bytes:
-        """Return the head without `Upgrade` for a new parser: a server may ignore an upgrade (RFC 9110, 7.8)."""
-        version = self.parser.get_http_version().encode()
-        head = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
-        head += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
-        self.parser = httptools.HttpRequestParser(self)
-        # The same setting as in uvicorn.
-        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self._asks_upgrade = False
-        return b"\r\n".join([*head, b"", b""])
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -291,11 +275,6 @@ class HttpConnection(HttpToolsProtocol):
         finally:
             self._outgoing.release()
 
-    def dismiss(self) -> None:
-        """Close the connection after the present answer."""
-        if self.cycle is not None:
-            self.cycle.keep_alive = False
-
     def refuse(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
         """Answer a request with an error and close the connection.
 
@@ -305,20 +284,16 @@ class HttpConnection(HttpToolsProtocol):
             return
         self._refused = True
         self._end_deadline()
-        cycle = self.cycle
-        begun = cycle is not None and cycle.response_started and not cycle.response_complete
+        begun = self.is_answering
         # The request is answered already, while its body still arrives.
-        answered = cycle is not None and cycle.response_complete and self._is_partial and self._is_headed
-        if cycle is not None:
-            # The handler of the request need not answer any more.
-            cycle.disconnected = True
-            cycle.message_event.set()
+        answered = self.has_request and not self.is_unanswered and self._is_partial and self._is_headed
+        self.abandon_request()
         if not self.transport.is_closing() and not begun and not answered:
             body = responses.reason(reason)
             head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)
             more = [*self._shared_with(headers), *responses.VARY, *(responses.RETRY_SOON if status == 503 else ())]
             lines = b"".join([b"%b: %b\r\n" % header for header in more])
-            self.transport.write(STATUS_LINE[status] + head + lines + b"\r\n" + body)
+            self.transport.write(status_line(status) + head + lines + b"\r\n" + body)
         if begun:
             self._outgoing.finish()
         else:
@@ -377,7 +352,7 @@ class HttpConnection(HttpToolsProtocol):
         self._held = b""
         super().connection_lost(exc)
         # uvicorn leaves its keep-alive timer running when the connection breaks, and the timer would hold this object.
-        self._unset_keepalive_if_required()
+        self.stop_keep_alive_timer()
         waiting, self.on_lost = self.on_lost, []
         for lost in waiting:
             lost()
@@ -393,7 +368,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def close(self) -> None:
         """Close after the client has taken everything that is queued."""
-        if self.cycle is None or self.cycle.response_complete or self._refused:
+        if not self.is_unanswered or self._refused:
             self._outgoing.finish()
         else:
             self.dismiss()

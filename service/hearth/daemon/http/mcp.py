@@ -7,7 +7,7 @@ cancels it. A legacy request belongs to a session, and its stream may be resumed
 import re
 from typing import TYPE_CHECKING
 
-from hearth.daemon.http import event_ids, rate_limits, request_checks, responses
+from hearth.daemon.http import admission, request_checks, responses, resumption
 from hearth.daemon.http.exchange import Exchange
 from hearth.daemon.http.sessions import HttpSession
 from hearth.errors import HearthError, MessageError, OverLimit, Refused, TooLarge, UpstreamError
@@ -68,9 +68,9 @@ async def reject(request: "Request", rejected: Rejected) -> None:
     if not isinstance(problem, OverLimit):
         await request.answer(rejected.status, messages.failure(rejected.id, problem))
     elif rejected.id is None:
-        await request.refuse(rejected.status, str(problem), rate_limits.retry_after(problem))
+        await request.refuse(rejected.status, str(problem), admission.retry_after(problem))
     else:
-        await request.answer(rejected.status, messages.failure(rejected.id, problem), rate_limits.retry_after(problem))
+        await request.answer(rejected.status, messages.failure(rejected.id, problem), admission.retry_after(problem))
 
 
 def check_mode(request: "Request") -> None:
@@ -331,7 +331,7 @@ async def _get(request: "Request") -> None:
     if last is None:
         await exchange.listen(found.sink.general)
         return
-    place = event_ids.parse(last)
+    place = resumption.parse_event_id(last)
     if place is not None and not found.sink.knows(place):
         # The event id is of another session, whose answers are not for this client.
         raise _not_kept()
@@ -346,7 +346,7 @@ async def _get(request: "Request") -> None:
     await exchange.listen(stream, place.number, is_primed=False)
 
 
-async def _get_former(exchange: Exchange, found: HttpSession, place: event_ids.Place) -> None:
+async def _get_former(exchange: Exchange, found: HttpSession, place: resumption.EventId) -> None:
     """Resume a stream that the session had in a former daemon. Raises Rejected."""
     sink = found.sink
     if not place.stream:

@@ -1,15 +1,12 @@
 """JSON and events as HTTP carries them: messages for uvicorn's `send`, and the status of a modern answer."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hearth.daemon.http.streams import StreamMessage
 from hearth.errors import MessageError
 from hearth.mcp import versions
 from hearth.wire import json, values
-
-if TYPE_CHECKING:
-    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
@@ -96,24 +93,6 @@ def with_headers(send: Send, headers: Headers) -> Send:
     async def sending(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             message["headers"] = [*message["headers"], *headers]
-        await send(message)
-
-    return sending
-
-
-def ended_by_close(send: Send, cycle: "RequestResponseCycle") -> Send:
-    """Return a `send` without uvicorn's chunked encoding, for clients that do not know it (RFC 9112, 6.1)."""
-    is_counted = True
-
-    async def sending(message: MutableMapping[str, Any]) -> None:
-        nonlocal is_counted
-        if message["type"] == "http.response.start":
-            is_counted = any(name == b"content-length" for name, _ in message["headers"])
-            if not is_counted:
-                cycle.chunked_encoding = cycle.keep_alive = False
-        elif not is_counted:
-            # uvicorn compares this with the size of the body.
-            cycle.expected_content_length = len(message["body"])
         await send(message)
 
     return sending

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from hearth.daemon.http.client_identity import ClientIdentity
 from hearth.errors import FileAccessError
 from hearth.host import private_files
 from hearth.host.folders import make_private
@@ -31,6 +30,20 @@ SIZE_LIMIT_BYTES = 256 * 1024
 _WRITING_SECONDS = 60.0
 _VERSION = 1
 _ENDING = ".json"
+
+
+class ClientIdentity(NamedTuple):
+    """Identity of a client: the user, the role and agent that it claims, and the server and mode that it asks for."""
+
+    uid: int
+    role: str | None = None
+    agent: str | None = None
+    server: str | None = None
+    mode: str | None = None
+
+    def may_use(self, session: "ClientIdentity") -> bool:
+        """Tell whether this client may use a session of that identity: the same user, and the same server's URL."""
+        return (self.uid, self.server) == (session.uid, session.server)
 
 
 class SessionRecord(NamedTuple):

@@ -11,11 +11,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from hearth.daemon.http.client_identity import ClientIdentity
-from hearth.daemon.http.replay import Total
-from hearth.daemon.http.session_store import SessionJournal, SessionRecord, SessionStore
+from hearth.daemon.client_limits import RateLimiter
+from hearth.daemon.http.resumption import Total
+from hearth.daemon.http.session_store import ClientIdentity, SessionJournal, SessionRecord, SessionStore
 from hearth.daemon.http.sink import REPLAYED, HttpSink
-from hearth.daemon.rate_limit import RateLimiter
 from hearth.errors import MessageError, Refused
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session

@@ -5,8 +5,8 @@ Each message is sent on exactly one stream. Independent of HTTP itself.
 
 import itertools
 
-from hearth.daemon.http import event_ids
-from hearth.daemon.http.replay import ReplayBuffer, Total
+from hearth.daemon.http import resumption
+from hearth.daemon.http.resumption import ReplayBuffer, Total
 from hearth.daemon.http.session_store import SessionJournal
 from hearth.daemon.http.streams import Stream
 from hearth.errors import HearthError
@@ -33,7 +33,7 @@ class HttpSink:
         self._resumable = resumable
         self._book = book
         self._id = id
-        self._epoch = event_ids.new_epoch(id) if resumable else ""
+        self._epoch = resumption.new_epoch(id) if resumable else ""
         # The messages of requests that are not finished: the hub may ask to keep one.
         self._messages: dict[int, json.Message] = {}
         self._tags = itertools.count(1)
@@ -78,13 +78,13 @@ class HttpSink:
 
     def name(self, stream: Stream) -> bytes:
         """Return the prefix of the stream's event ids."""
-        return event_ids.stream_name(self._epoch, stream.number, stream.request)
+        return resumption.stream_name(self._epoch, stream.number, stream.request)
 
-    def knows(self, place: event_ids.Place) -> bool:
+    def knows(self, place: resumption.EventId) -> bool:
         """Tell whether an event id belongs to this session, in this daemon or a former one."""
-        return event_ids.is_of(place, self._id)
+        return resumption.is_event_of(place, self._id)
 
-    def is_own(self, place: event_ids.Place) -> bool:
+    def is_own(self, place: resumption.EventId) -> bool:
         """Tell whether an event id is of this session's current epoch."""
         return place.epoch == self._epoch
 

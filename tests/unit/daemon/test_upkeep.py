@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from hearth.daemon import status_line
-from hearth.daemon.status_line import StatusLine
+from hearth.daemon import upkeep
+from hearth.daemon.upkeep import StatusLine
 from hearth.host.linux.systemd import Notifier
 
 
@@ -21,7 +21,7 @@ class Listening(Notifier):
 
 
 async def test_what_changes_within_a_second_is_said_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status_line, "INTERVAL_SECONDS", 0.05)
+    monkeypatch.setattr(upkeep, "INTERVAL_SECONDS", 0.05)
     notifier, composed = Listening(), []
     count = 0
 

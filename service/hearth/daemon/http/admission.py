@@ -1,24 +1,77 @@
-"""Rate limits over HTTP.
+"""Admission of HTTP clients: connections over TCP that have shown the token, and rate limits.
 
-A client may open any number of connections, so the limits hold for sessions: a legacy one by its id, a modern one by
-the identity that it claims. New sessions are counted for all clients at the ports, and for all on the socket: otherwise
-every message could begin one. Requests for the daemon's status are counted in the same way, but separately: too many
-of them keep no client from opening a session.
+Rotating the token ends the connections that have shown it: their streams may stay open for hours, and another person's
+stream is the reason why a user rotates the token.
+
+A client may open any number of connections, so the rate limits hold for sessions: a legacy one by its id, a modern one
+by the identity that it claims. New sessions are counted for all clients at the ports, and for all on the socket:
+otherwise every message could begin one. Requests for the daemon's status are counted in the same way, but separately:
+too many of them keep no client from opening a session.
 """
 
+import asyncio
 import functools
 import logging
+from typing import TYPE_CHECKING
 
 from hearth.config import Config
-from hearth.daemon import rate_limit
+from hearth.daemon import client_limits
+from hearth.daemon.client_limits import Limits, RateLimiter
 from hearth.daemon.http.responses import Headers
 from hearth.daemon.http.sessions import HttpSession
-from hearth.daemon.rate_limit import Limits, RateLimiter
 from hearth.daemon.services import DaemonServices
-from hearth.errors import OverLimit
+from hearth.errors import FileAccessError, OverLimit
+from hearth.secrets import http_token
 from hearth.wire import json
 
+if TYPE_CHECKING:
+    from hearth.daemon.http.connection import HttpConnection
+
 log = logging.getLogger(__name__)
+
+# The token's file may change at any time, by any process; checking it takes microseconds.
+LOOK_SECONDS = 1.0
+
+
+class AuthenticatedConnections:
+    """Authenticated connections, each with the token that it showed last. Without any, the file is not checked."""
+
+    def __init__(self) -> None:
+        self._token = http_token.Current()
+        self._shown: dict[HttpConnection, str] = {}
+        self._next_look: asyncio.TimerHandle | None = None
+
+    def token(self) -> str | None:
+        """Return the valid token, or None if there is no usable one."""
+        try:
+            return self._token.read()
+        except FileAccessError:
+            return None
+
+    def add(self, connection: "HttpConnection", shown: str) -> None:
+        """Add a connection that has shown the valid token."""
+        if connection.transport.is_closing():
+            # Its end may have been reported already, and would not be again: the entry would stay.
+            return
+        self._shown[connection] = shown
+        if self._next_look is None:
+            self._next_look = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+
+    def discard(self, connection: "HttpConnection") -> None:
+        """Remove a connection that has ended."""
+        self._shown.pop(connection, None)
+
+    def _look(self) -> None:
+        self._next_look = None
+        token = self.token()
+        former = [connection for connection, shown in self._shown.items() if shown != token]
+        for connection in former:
+            del self._shown[connection]
+            connection.cut()
+        if former:
+            log.warning("the token is another: connections over TCP that came with the former are cut: %d", len(former))
+        if self._shown:
+            self._next_look = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
 
 class Gates:
@@ -32,7 +85,7 @@ class Gates:
 
     def _read(self, config: Config) -> None:
         self._config = config
-        self._limits = {False: rate_limit.near(config), True: rate_limit.far(config)}
+        self._limits = {False: client_limits.near(config), True: client_limits.far(config)}
 
     def _wanted(self, is_far: bool) -> Limits | None:
         if self._services.config is not self._config:

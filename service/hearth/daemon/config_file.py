@@ -1,0 +1,135 @@
+"""Config file of a running daemon: the watch for changes, and the copy of the last usable config.
+
+A `stat` detects a change, and the file is read once it settles. The daemon checks with each tick, when a bridge says
+hello, and with each control request. Calls do not check: a `stat` for each of them would slow the hot path, and a tick
+is never far.
+
+The copy is for a start with a broken config file: one for each profile, readable by its owner only, because a config
+may hold secrets.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable
+
+from hearth import config
+from hearth.config import Config
+from hearth.config.loader import FILE_LIMIT_BYTES, interpret, read_file
+from hearth.daemon.main import Signature, signature
+from hearth.errors import ConfigError, FileAccessError
+from hearth.host import folders, private_files
+from hearth.paths import Places
+
+# An editor may truncate a file before it writes it: a file that changed a moment ago is checked again later.
+SETTLED_SECONDS = 1.0
+# Some editors and dotfile managers remove a file before they create its successor. A file that is missing for this long
+# was removed on purpose.
+VANISHED_SECONDS = 5.0
+
+
+class ConfigFile:
+    """Config file with the state in which it was last read (`seen`); calls `changed` once another state has settled."""
+
+    def __init__(self, path: str, seen: Signature | None, changed: Callable[[], None]) -> None:
+        self.path = path
+        self._seen = seen
+        self._changed = changed
+        self._waiting: Signature | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def about_to_be_read(self) -> None:
+        """Record the present state as seen: any later one is a change."""
+        self._seen = signature(self.path)
+        self._wait_no_longer()
+
+    def look(self) -> None:
+        """Compare the file with the state that was read; after a change, wait until it is left alone."""
+        found = signature(self.path)
+        if found == self._seen:
+            self._wait_no_longer()
+        elif self._timer is None or found != self._waiting:
+            self._wait_no_longer()
+            self._waiting = found
+            seconds = VANISHED_SECONDS if found is None else SETTLED_SECONDS
+            self._timer = self._loop.call_later(seconds, self._settled)
+
+    def look_at_once(self) -> None:
+        """Do the same, but do not wait for a file that was last written a while ago."""
+        found = signature(self.path)
+        if found and found != self._seen and abs(time.time() - found.mtime_ns / 1e9) >= SETTLED_SECONDS:
+            self._changed()
+        else:
+            self.look()
+
+    def close(self) -> None:
+        """Cancel a pending check."""
+        self._wait_no_longer()
+
+    def _settled(self) -> None:
+        self._timer = None
+        if signature(self.path) == self._waiting:
+            self._changed()
+        else:
+            self.look()
+
+    def _wait_no_longer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer:
+            timer.cancel()
+
+
+log = logging.getLogger(__name__)
+
+
+def load(places: Places) -> tuple[Config, str | None]:
+    """Load the config; if it is broken, return the kept copy and a sentence that says so.
+
+    Raises ConfigError if there is no usable copy either.
+    """
+    try:
+        return config.load(places), None
+    except ConfigError as exc:
+        kept = _kept(places)
+        if kept is None:
+            raise
+        settings, since = kept
+        return settings, f"{exc}; in force is the last good config, of {since}"
+
+
+def _kept(places: Places) -> tuple[Config, str] | None:
+    """Return the kept config and the time at which it was kept."""
+    try:
+        data = private_files.read(places.last_config, FILE_LIMIT_BYTES)
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(os.stat(places.last_config).st_mtime))
+        return (interpret(places, data), since) if data else None
+    except (OSError, ValueError, ConfigError):
+        # Missing, another user's, damaged, or of a version with other keys: the user has to fix the config itself.
+        return None
+
+
+def keep(places: Places, settings: Config) -> None:
+    """Keep a copy of the config file that `settings` were read from. A failure is a warning in the log."""
+    try:
+        _keep(places, settings)
+    except (OSError, ValueError, ConfigError, FileAccessError) as exc:
+        log.warning("the config cannot be kept for a start with a broken one: %s", exc)
+
+
+def _keep(places: Places, settings: Config) -> None:
+    if not settings.hash:
+        # There is no config file. Servers that were removed with it must not be started from the copy.
+        private_files.remove(places.last_config)
+        return
+    # Not hashlib: see config.layers.
+    from _blake2 import blake2s
+
+    data = read_file(settings.path, FILE_LIMIT_BYTES)
+    if data is None or blake2s(data).hexdigest() != settings.hash:
+        # The file was written in the meantime: the reload that follows keeps it, if it is usable.
+        return
+    if private_files.read(places.last_config, FILE_LIMIT_BYTES) != data:
+        folders.make_private(os.path.dirname(places.last_config))
+        private_files.write(places.last_config, data)
