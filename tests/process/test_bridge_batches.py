@@ -23,10 +23,9 @@ UPDATED = "notifications/resources/updated"
 def counted(scratch: Scratch) -> Scratch:
     """A daemon with a server that keeps the count, over all daemons of this home, and one that has resources."""
     words = ["-I", "-S", str(SERVER), REVISION, str(scratch.home / "complaints")]
-    scratch.configure(
+    scratch.serve(
         {"count": server("counting", scratch.home / "ledger"), "things": {"command": sys.executable, "args": words}}
     )
-    scratch.start()
     return scratch
 
 

@@ -26,8 +26,7 @@ def bridge_of(scratch: Scratch, **environment: str) -> BridgeProcess:
 @pytest.fixture
 def bridge(scratch: Scratch) -> Iterator[BridgeProcess]:
     """A bridge to a daemon with the echo server, its handshake done."""
-    scratch.configure({"echo": server("echo")})
-    scratch.start()
+    scratch.serve({"echo": server("echo")})
     opened = bridge_of(scratch)
     try:
         opened.send(OPENING)
@@ -57,8 +56,7 @@ def test_a_message_of_many_lines_gets_one_answer_under_its_id(bridge: BridgeProc
 
 def test_a_call_that_a_stopped_daemon_runs_later_is_not_said_not_to_have_run(scratch: Scratch) -> None:
     counts = scratch.home / "counts"
-    scratch.configure({"count": server("counting", counts)})
-    daemon = scratch.start()
+    daemon = scratch.serve({"count": server("counting", counts)})
     pid = daemon.pid
     os.kill(pid, signal.SIGSTOP)
     bridge = bridge_of(scratch, HEARTH_BRIDGE_PATIENCE="0.5")

@@ -118,8 +118,7 @@ def test_an_activated_daemon_with_a_bad_config_explains_itself_and_serves_after_
 
 
 def test_a_self_started_daemon_hands_over_to_an_activated_one(scratch: Scratch, activate: Activate) -> None:
-    scratch.configure({"rec": server("recording", scratch.home / "record")})
-    first = scratch.start()
+    first = scratch.serve({"rec": server("recording", scratch.home / "record")})
     client = scratch.frames()
     former = first.pid
     # As `systemctl start mcp.socket` does: the file is replaced under the running daemon.

@@ -19,11 +19,10 @@ WIRES = pytest.mark.parametrize("wire", ["lines", "bridge"])
 @pytest.fixture(scope="module")
 def serving(shared: Scratch) -> Scratch:
     """A daemon with servers that answer, that do not, and that keep what they were sent."""
-    shared.configure(
+    shared.serve(
         {"count": server("counting", shared.home / "ledger"), "rec": server("recording", shared.home / "record")}
         | {"echo": server("echo"), "array": server("batching")}
     )
-    shared.start()
     with shared.lines() as client:
         client.tools()
     return shared
@@ -254,8 +253,7 @@ def test_a_batch_is_answered_after_the_client_has_said_everything(client: Client
 
 
 def test_a_daemon_that_is_going_out_refuses_the_requests_of_a_batch_and_takes_the_rest(scratch: Scratch) -> None:
-    scratch.configure({"count": server("counting", scratch.home / "ledger")}, drain_timeout=30)
-    daemon = scratch.start()
+    daemon = scratch.serve({"count": server("counting", scratch.home / "ledger")}, drain_timeout=30)
     client = scratch.lines()
     client.initialize(REVISION)
     client.begin_call("count__read", id="held", key="held", delay=600_000)

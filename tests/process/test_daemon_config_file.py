@@ -21,8 +21,7 @@ def say_hello(scratch: Scratch) -> None:
 
 
 def test_a_file_that_was_touched_a_moment_ago_is_taken_up_by_a_later_hello(scratch: Scratch) -> None:
-    scratch.configure({"old": server("echo")})
-    scratch.start()
+    scratch.serve({"old": server("echo")})
 
     def looked_at_in_time() -> bool:
         scratch.configure({"new": server("echo")})
@@ -43,8 +42,7 @@ def test_a_file_that_was_touched_a_moment_ago_is_taken_up_by_a_later_hello(scrat
 
 
 def test_a_registry_that_cannot_be_written_costs_a_warning_and_nothing_else(scratch: Scratch) -> None:
-    scratch.configure({"old": server("echo")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"old": server("echo")})
     scratch.registry.unlink()
     scratch.registry.mkdir()
     (scratch.registry / "occupied").touch()

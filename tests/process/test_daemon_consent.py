@@ -154,8 +154,7 @@ def test_another_session_cannot_answer_in_the_owner_s_name(scratch: Scratch) -> 
 def test_where_the_owner_cannot_be_asked_the_policy_answers(
     scratch: Scratch, handshake: Message, policy: str, stops: bool
 ) -> None:
-    scratch.configure(owner__approve=policy)
-    daemon = scratch.start()
+    daemon = scratch.serve(owner__approve=policy)
     owner_over(scratch, "frames", **handshake)
     asker = asker_of(scratch)
     answer, _ = asker.control("shutdown")
@@ -168,8 +167,7 @@ def test_where_the_owner_cannot_be_asked_the_policy_answers(
 
 
 def test_a_reload_is_asked_for_in_the_same_way(scratch: Scratch) -> None:
-    scratch.configure()
-    scratch.start()
+    scratch.serve()
     owner = owner_over(scratch, "lines")
     asker = asker_of(scratch)
     asker.begin_control("reload")

@@ -28,8 +28,7 @@ def assert_nothing_is_left(scratch: Scratch) -> None:
 
 
 def test_a_daemon_that_nobody_uses_goes_out_and_leaves_nothing(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")}, idle_timeout=0.2)
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo")}, idle_timeout=0.2)
     with scratch.lines() as client:
         client.call("echo__echo", text="x")
         (pid,) = pids_of(scratch, "echo")
@@ -47,8 +46,7 @@ def test_a_daemon_that_was_never_used_goes_out_too(scratch: Scratch) -> None:
 
 @pytest.mark.parametrize("wire", ["lines", "frames"])
 def test_an_open_session_holds_the_daemon(scratch: Scratch, wire: str) -> None:
-    scratch.configure(idle_timeout=0.1)
-    daemon = scratch.start()
+    daemon = scratch.serve(idle_timeout=0.1)
     client = scratch.lines() if wire == "lines" else scratch.frames()
     client.ask("ping")
     assert not exits_within(daemon, 0.4)
@@ -58,16 +56,14 @@ def test_an_open_session_holds_the_daemon(scratch: Scratch, wire: str) -> None:
 
 
 def test_a_connection_that_has_not_spoken_yet_holds_the_daemon(scratch: Scratch) -> None:
-    scratch.configure(idle_timeout=0.1)
-    daemon = scratch.start()
+    daemon = scratch.serve(idle_timeout=0.1)
     client = scratch.lines()
     assert not exits_within(daemon, 0.4)
     assert client.ask("ping")["result"] == {}
 
 
 def test_a_control_connection_holds_nothing(scratch: Scratch) -> None:
-    scratch.configure(idle_timeout=0.3)
-    daemon = scratch.start()
+    daemon = scratch.serve(idle_timeout=0.3)
     control = scratch.control()
     control.control("status")
     assert daemon.wait() == 0
@@ -75,8 +71,7 @@ def test_a_control_connection_holds_nothing(scratch: Scratch) -> None:
 
 def test_a_call_in_flight_holds_the_daemon_also_when_its_session_has_fallen_silent(scratch: Scratch) -> None:
     ledger = scratch.home / "ledger"
-    scratch.configure({"count": server("counting", ledger)}, idle_timeout=0.1, heartbeat_interval=0.05)
-    daemon = scratch.start()
+    daemon = scratch.serve({"count": server("counting", ledger)}, idle_timeout=0.1, heartbeat_interval=0.05)
     client = scratch.frames()
     client.begin_call("count__once", key="slow", delay=800)
     noted(ledger, "once slow")
@@ -87,8 +82,7 @@ def test_a_call_in_flight_holds_the_daemon_also_when_its_session_has_fallen_sile
 
 
 def test_a_silent_session_without_calls_does_not_hold_the_daemon(scratch: Scratch) -> None:
-    scratch.configure(idle_timeout=0.1, heartbeat_interval=0.05)
-    daemon = scratch.start()
+    daemon = scratch.serve(idle_timeout=0.1, heartbeat_interval=0.05)
     client = scratch.frames()
     goodbye, _ = client.receive_type("goodbye")
     assert goodbye["reconnect"] is True
@@ -96,8 +90,7 @@ def test_a_silent_session_without_calls_does_not_hold_the_daemon(scratch: Scratc
 
 
 def test_an_idle_timeout_of_zero_means_to_stay(scratch: Scratch) -> None:
-    scratch.configure(idle_timeout=0, heartbeat_interval=0.05)
-    daemon = scratch.start()
+    daemon = scratch.serve(idle_timeout=0, heartbeat_interval=0.05)
     scratch.lines().close()
     assert not exits_within(daemon, 0.4)
     assert scratch.lines().ask("ping")["result"] == {}
@@ -109,8 +102,7 @@ def test_an_idle_timeout_of_zero_means_to_stay(scratch: Scratch) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_calls_in_flight_finish_in_the_drain(scratch: Scratch, number: signal.Signals) -> None:
     ledger = scratch.home / "ledger"
-    scratch.configure({"count": server("counting", ledger)})
-    daemon = scratch.start()
+    daemon = scratch.serve({"count": server("counting", ledger)})
     lines, frames = scratch.lines(), scratch.frames()
     lines.begin_call("count__once", id="a", key="lines", delay=300)
     frames.begin_call("count__once", id="b", key="frames", delay=300)
@@ -127,8 +119,7 @@ def test_calls_in_flight_finish_in_the_drain(scratch: Scratch, number: signal.Si
 
 def test_the_drain_is_bounded_and_what_is_open_then_is_answered_with_the_reason(scratch: Scratch) -> None:
     ledger = scratch.home / "ledger"
-    scratch.configure({"count": server("counting", ledger)}, drain_timeout=0.2)
-    daemon = scratch.start()
+    daemon = scratch.serve({"count": server("counting", ledger)}, drain_timeout=0.2)
     lines, frames = scratch.lines(), scratch.frames()
     for client in (lines, frames):
         client.begin_call("count__once", key="never", delay=60_000)
@@ -144,8 +135,7 @@ def test_the_drain_is_bounded_and_what_is_open_then_is_answered_with_the_reason(
 
 def test_nothing_that_comes_during_the_drain_is_taken_and_goodbye_says_so(scratch: Scratch) -> None:
     ledger = scratch.home / "ledger"
-    scratch.configure({"count": server("counting", ledger)})
-    daemon = scratch.start()
+    daemon = scratch.serve({"count": server("counting", ledger)})
     lines, frames, mute = scratch.lines(), scratch.frames(), scratch.control()
     lines.ask("ping")
     frames.begin_call("count__once", key="before", delay=500)
@@ -166,8 +156,7 @@ def test_nothing_that_comes_during_the_drain_is_taken_and_goodbye_says_so(scratc
 
 def test_being_told_a_second_time_ends_the_drain(scratch: Scratch) -> None:
     ledger = scratch.home / "ledger"
-    scratch.configure({"count": server("counting", ledger)}, drain_timeout=600)
-    daemon = scratch.start()
+    daemon = scratch.serve({"count": server("counting", ledger)}, drain_timeout=600)
     client = scratch.frames()
     client.begin_call("count__once", key="never", delay=60_000)
     noted(ledger, "once never")
@@ -185,8 +174,7 @@ def test_being_told_a_second_time_ends_the_drain(scratch: Scratch) -> None:
 
 def test_an_interrupt_that_comes_again_until_the_end_does_not_change_the_exit_code(scratch: Scratch) -> None:
     """Ctrl-C reaches the daemon twice, by its watcher the second time, which may be late."""
-    scratch.configure()
-    daemon = scratch.start()
+    daemon = scratch.serve()
     pid = daemon.pid
     while not is_gone(pid):
         try:
@@ -211,8 +199,7 @@ def test_subscriptions_of_lines_are_completed_at_the_end(scratch: Scratch) -> No
 
 
 def test_a_server_that_is_just_being_started_does_not_hold_up_the_end(scratch: Scratch) -> None:
-    scratch.configure({"silent": server("silent")}, drain_timeout=0)
-    daemon = scratch.start()
+    daemon = scratch.serve({"silent": server("silent")}, drain_timeout=0)
     client = scratch.lines()
     client.begin("tools/list")
     pids_of(scratch, "silent")
@@ -228,8 +215,7 @@ def stubborn(scratch: Scratch) -> tuple[Daemon, list[int]]:
 
     The child of one stays in its group, the child of the other has left it.
     """
-    scratch.configure({"plain": server("stubborn"), "away": server("stubborn", "--escape")}, drain_timeout=0.2)
-    daemon = scratch.start()
+    daemon = scratch.serve({"plain": server("stubborn"), "away": server("stubborn", "--escape")}, drain_timeout=0.2)
     client = scratch.lines()
     said = [text_of(client.call(f"{name}__pids")) for name in ("plain", "away")]
     pids = [int(word) for words in said for word in words.split()]
@@ -277,8 +263,7 @@ def test_the_child_of_a_server_that_died_is_ended_with_it(scratch: Scratch) -> N
 
 
 def test_a_daemon_whose_socket_was_replaced_goes_and_leaves_the_new_one_alone(scratch: Scratch) -> None:
-    scratch.configure(heartbeat_interval=0.1)
-    daemon = scratch.start()
+    daemon = scratch.serve(heartbeat_interval=0.1)
     client = scratch.frames()
     os.unlink(scratch.socket)
     Path(scratch.socket).write_text("somebody else's")

@@ -71,9 +71,7 @@ def test_discover_says_what_a_modern_client_must_know(both: Scratch, wire: str) 
 
 
 def test_both_openings_are_answered_before_any_server_runs(scratch: Scratch) -> None:
-    scratch.configure({"silent": server("silent")})
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"silent": server("silent")}).lines()
     assert client.initialize()
     assert client.ask("server/discover", modern())["result"]
     assert scratch.upstream("silent")["state"] == "stopped"
@@ -108,17 +106,14 @@ def test_the_era_of_each_server_was_found_by_the_probe(both: Scratch) -> None:
 def test_an_era_that_the_config_names_is_not_probed_for(scratch: Scratch, kind: str) -> None:
     record = scratch.home / "record"
     era = "modern" if kind == "modern" else "legacy"
-    scratch.configure({"one": server(kind, record, era=era)})
-    scratch.start()
+    scratch.serve({"one": server(kind, record, era=era)})
     scratch.lines().tools()
     methods = [message["method"] for message in received(scratch, "record")]
     assert ("initialize" in methods, "server/discover" in methods) == (era == "legacy", era == "modern")
 
 
 def test_a_server_that_refuses_the_handshake_first_is_listened_to_all_the_same(scratch: Scratch) -> None:
-    scratch.configure({"new": server("modern", "--backwards")})
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"new": server("modern", "--backwards")}).lines()
     client.initialize()
     client.tools()
     assert scratch.upstream("new")["era"] == "modern"

@@ -95,8 +95,7 @@ def test_a_reload_is_an_event_also_when_it_is_refused(scratch: Scratch, daemon: 
 
 
 def test_a_restart_and_a_failure_of_a_server_are_events(scratch: Scratch) -> None:
-    scratch.configure({"gone": {"command": "/does/not/exist"}, "echo": server("echo")})
-    scratch.start()
+    scratch.serve({"gone": {"command": "/does/not/exist"}, "echo": server("echo")})
     feed = following(scratch.control())
     assert scratch.control().control("restart", server="echo")[0]["ok"] is True
     assert next(feed) | {"at": 0} == {"type": "server.restarted", "server": "echo", "at": 0}

@@ -22,8 +22,7 @@ def noted(ledger: Path, line: str) -> None:
 
 @pytest.mark.parametrize("wire", ["lines", "frames"])
 def test_a_client_that_does_not_read_loses_its_connection_and_the_log_says_why(scratch: Scratch, wire: str) -> None:
-    scratch.configure({"big": server("big")}, outbound_limit=1_000_000)
-    scratch.start()
+    scratch.serve({"big": server("big")}, outbound_limit=1_000_000)
     stuck, lively = opened(scratch, wire), scratch.lines()
     lively.call("big__seen")
     for _ in range(10):
@@ -39,16 +38,13 @@ def test_a_client_that_does_not_read_loses_its_connection_and_the_log_says_why(s
 
 
 def test_one_answer_beyond_the_limit_is_delivered_to_whoever_reads(scratch: Scratch) -> None:
-    scratch.configure({"big": server("big")}, outbound_limit=4096)
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"big": server("big")}, outbound_limit=4096).lines()
     assert len(text_of(client.call("big__big", bytes=5_000_000))) == 5_000_000
 
 
 def test_a_client_that_does_not_read_loses_progress_but_no_answer(scratch: Scratch) -> None:
     ledger = scratch.home / "ledger"
-    scratch.configure({"count": server("counting", ledger), "big": server("big")})
-    scratch.start()
+    scratch.serve({"count": server("counting", ledger), "big": server("big")})
     stuck, other = scratch.lines(), scratch.lines()
     stuck.begin_call("big__big", id="big", bytes=3_000_000)
     assert stuck.stream.has_data(BOUND_SECONDS)
@@ -63,8 +59,7 @@ def test_a_client_that_does_not_read_loses_progress_but_no_answer(scratch: Scrat
 
 
 def test_of_notices_on_one_topic_a_slow_reader_gets_the_newest_when_it_reads_again(scratch: Scratch) -> None:
-    scratch.configure({"change": server("changing"), "big": server("big")})
-    scratch.start()
+    scratch.serve({"change": server("changing"), "big": server("big")})
     stuck, other = scratch.lines(), scratch.lines()
     for client in (stuck, other):
         client.initialize()
@@ -82,9 +77,7 @@ def test_of_notices_on_one_topic_a_slow_reader_gets_the_newest_when_it_reads_aga
 
 
 def test_a_client_that_sends_and_does_not_read_its_refusals_is_dropped_too(scratch: Scratch) -> None:
-    scratch.configure(outbound_limit=100_000)
-    scratch.start()
-    stuck = scratch.lines()
+    stuck = scratch.serve(outbound_limit=100_000).lines()
     stuck.stream.socket.setblocking(True)
     with pytest.raises((BrokenPipeError, ConnectionResetError)):
         while True:
@@ -108,10 +101,9 @@ def stop(pid: int) -> None:
 
 
 def deaf(scratch: Scratch) -> None:
-    scratch.configure(
+    scratch.serve(
         {"deaf": server("deaf", "tools/list"), "echo": server("echo")}, upstream_queue_limit=100_000, drain_timeout=0.1
     )
-    scratch.start()
 
 
 def test_a_server_that_does_not_read_is_named_in_an_immediate_error(scratch: Scratch) -> None:
@@ -135,9 +127,7 @@ def test_a_server_that_does_not_read_is_named_in_an_immediate_error(scratch: Scr
 def test_cancels_go_past_the_full_queue_of_a_server(scratch: Scratch) -> None:
     """A stopped recording server: what it finds in its input afterwards shows what was queued."""
     record = scratch.home / "record"
-    scratch.configure({"rec": server("recording", record)}, upstream_queue_limit=100_000)
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"rec": server("recording", record)}, upstream_queue_limit=100_000).lines()
     pid = json.loads(text_of(client.call("rec__about")))["pid"]
     stop(pid)
     held = [client.begin_call("rec__hold", text="x" * 60_000) for _ in range(FILLING)]
@@ -156,9 +146,7 @@ def test_cancels_go_past_the_full_queue_of_a_server(scratch: Scratch) -> None:
 
 def test_a_deaf_server_s_queue_has_room_again_when_it_reads(scratch: Scratch) -> None:
     record = scratch.home / "record"
-    scratch.configure({"rec": server("recording", record)}, upstream_queue_limit=100_000)
-    scratch.start()
-    client = scratch.frames()
+    client = scratch.serve({"rec": server("recording", record)}, upstream_queue_limit=100_000).frames()
     pid = json.loads(text_of(client.call("rec__about")))["pid"]
     stop(pid)
     for _ in range(FILLING):
@@ -169,10 +157,9 @@ def test_a_deaf_server_s_queue_has_room_again_when_it_reads(scratch: Scratch) ->
 
 
 def test_a_silent_server_delays_only_who_calls_it(scratch: Scratch) -> None:
-    scratch.configure(
+    scratch.serve(
         {"silent": server("silent", start_timeout=0.8), "echo": server("echo")}, list_timeout=0.2, drain_timeout=0.1
     )
-    scratch.start()
     waiting, other = scratch.lines(), scratch.lines()
     other.call("echo__echo", text="")
     assert other.tools() == ["echo__add", "echo__echo"]
@@ -187,8 +174,7 @@ def test_a_server_that_dies_in_a_call_is_an_error_that_says_so_and_is_started_ag
     scratch: Scratch, tool: str
 ) -> None:
     starts = scratch.home / "starts"
-    scratch.configure({"dying": server("dying", starts)})
-    scratch.start()
+    scratch.serve({"dying": server("dying", starts)})
     client: FramesClient = scratch.frames()
     refused = client.call(f"dying__{tool}")
     assert refused["error"]["code"] == -32603
@@ -199,9 +185,7 @@ def test_a_server_that_dies_in_a_call_is_an_error_that_says_so_and_is_started_ag
 
 
 def test_a_server_that_cannot_be_started_is_an_error_with_its_last_words(scratch: Scratch) -> None:
-    scratch.configure({"dying": server("dying", "--on", "start"), "none": {"command": "/no/such/program"}})
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"dying": server("dying", "--on", "start"), "none": {"command": "/no/such/program"}}).lines()
     assert "died at the start" in client.call("dying__echo")["error"]["message"]
     refused = client.call("none__echo")["error"]["message"]
     assert "server 'none' could not be started: its command '/no/such/program' does not exist" in refused
@@ -211,7 +195,6 @@ def test_a_server_that_cannot_be_started_is_an_error_with_its_last_words(scratch
 
 
 def test_a_server_that_exits_when_asked_for_the_modern_era_is_started_again_in_the_old_way(scratch: Scratch) -> None:
-    scratch.configure({"old": server("dying", "--on", "server/discover")})
-    scratch.start()
+    scratch.serve({"old": server("dying", "--on", "server/discover")})
     assert text_of(scratch.lines().call("old__echo", text="hello")) == "hello"
     assert scratch.upstream("old")["era"] == "legacy"

@@ -17,9 +17,7 @@ HEADER_LIMIT_BYTES = 1 << 16
 
 
 def test_every_line_of_a_very_long_message_is_finished_once_and_the_message_answered_once(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    scratch.start()
-    client = scratch.frames()
+    client = scratch.serve({"echo": server("echo")}).frames()
     arguments = {"text": "heard", "padding": list(range(LINES))}
     params = {"name": "echo__echo", "arguments": arguments}
     message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, indent=1)
@@ -74,8 +72,7 @@ def test_a_second_hello_is_refused_and_the_session_ends(scratch: Scratch) -> Non
 
 
 def test_only_the_hello_ack_names_the_session_of_the_connection(scratch: Scratch) -> None:
-    scratch.configure({"count": server("counting", scratch.home / "ledger")}, heartbeat_interval=0.1)
-    scratch.start()
+    scratch.serve({"count": server("counting", scratch.home / "ledger")}, heartbeat_interval=0.1)
     client, other = scratch.frames(), scratch.frames()
     client.initialize()
     assert text_of(client.call("count__read", meta={"progressToken": 1}, key="k", delay=50, steps=2)) == "read k"
@@ -100,8 +97,7 @@ def leave(client: Any) -> None:
 
 @pytest.mark.parametrize("wire", ["lines", "frames"])
 def test_a_client_that_left_and_does_not_read_its_answers_does_not_hold_the_daemon(scratch: Scratch, wire: str) -> None:
-    scratch.configure({"big": server("big")}, eof_timeout=0.5, idle_timeout=0.5, heartbeat_interval=0.1)
-    daemon = scratch.start()
+    daemon = scratch.serve({"big": server("big")}, eof_timeout=0.5, idle_timeout=0.5, heartbeat_interval=0.1)
     client = scratch.lines() if wire == "lines" else scratch.frames()
     client.begin_call("big__big", bytes=5_000_000)
     leave(client)

@@ -23,7 +23,7 @@ Ask = Callable[[str, Message], Message]
 @pytest.fixture(scope="module")
 def limited(shared: Scratch) -> Scratch:
     """A daemon whose servers have a limit, of both eras, and one server without a limit."""
-    shared.configure(
+    shared.serve(
         {
             "old": server("echo", result_limit=LIMIT),
             "new": server("modern", result_limit=LIMIT),
@@ -31,7 +31,6 @@ def limited(shared: Scratch) -> Scratch:
             "free": server("echo"),
         }
     )
-    shared.start()
     return shared
 
 
@@ -191,9 +190,7 @@ def test_a_tool_that_is_called_by_a_client_that_searches_has_the_limit_too(limit
 
 
 def test_a_reload_changes_the_limit_of_a_server_that_runs(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    scratch.start()
-    client = scratch.frames()
+    client = scratch.serve({"echo": server("echo")}).frames()
     client.initialize()
     assert text_of(client.call("echo__echo", text=LARGE)) == LARGE
     pids = scratch.upstream("echo")["pids"]

@@ -16,8 +16,7 @@ WIRES = pytest.mark.parametrize("wire", ["lines", "frames"])
 
 @pytest.fixture(scope="module")
 def recorded(shared: Scratch) -> Scratch:
-    shared.configure({"rec": server("recording", shared.home / "record"), "big": server("big")})
-    shared.start()
+    shared.serve({"rec": server("recording", shared.home / "record"), "big": server("big")})
     return shared
 
 
@@ -250,9 +249,7 @@ def test_unknown_members_of_the_params_reach_the_server(recorded: Scratch, clien
 
 
 def test_a_message_over_the_limit_is_refused_and_the_connection_of_lines_goes_on(scratch: Scratch) -> None:
-    scratch.configure(message_limit=10_000)
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve(message_limit=10_000).lines()
     client.ask("ping")
     client.send_line(call_with(b'{"a":"%b"}' % (b"x" * 20_000)))
     refused = client.receive()
@@ -262,9 +259,7 @@ def test_a_message_over_the_limit_is_refused_and_the_connection_of_lines_goes_on
 
 
 def test_a_line_over_the_limit_is_refused_alone_and_the_connection_of_frames_goes_on(scratch: Scratch) -> None:
-    scratch.configure(message_limit=10_000)
-    scratch.start()
-    client = scratch.frames()
+    client = scratch.serve(message_limit=10_000).frames()
     client.send_line(b"x" * 20_000)
     header, payload = client.receive_type("mcp")
     assert header["re"] == 1

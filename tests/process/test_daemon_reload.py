@@ -42,8 +42,7 @@ WAYS = pytest.mark.parametrize("reload", [by_signal, by_request, by_a_new_sessio
 
 @WAYS
 def test_a_server_that_was_added_is_announced_and_served(scratch: Scratch, reload: Way) -> None:
-    scratch.configure({"echo": server("echo")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo")})
     client = scratch.lines()
     client.initialize()
     assert client.tools() == ECHO
@@ -55,8 +54,7 @@ def test_a_server_that_was_added_is_announced_and_served(scratch: Scratch, reloa
 
 @WAYS
 def test_a_server_that_was_removed_is_announced_and_its_process_ends(scratch: Scratch, reload: Way) -> None:
-    scratch.configure({"echo": server("echo"), "change": server("changing")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo"), "change": server("changing")})
     client = scratch.lines()
     client.initialize()
     assert client.tools() == [*ECHO, *CHANGING]
@@ -70,8 +68,7 @@ def test_a_server_that_was_removed_is_announced_and_its_process_ends(scratch: Sc
 
 
 def test_a_server_that_changed_is_started_anew_and_the_others_are_left_alone(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo"), "change": server("changing")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo"), "change": server("changing")})
     client = scratch.lines()
     client.initialize()
     client.tools()
@@ -86,9 +83,7 @@ def test_a_server_that_changed_is_started_anew_and_the_others_are_left_alone(scr
 
 
 def test_a_change_that_nobody_tells_of_is_noticed_by_itself(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"echo": server("echo")}).lines()
     client.initialize()
     client.tools()
     scratch.configure({"change": server("changing")})
@@ -97,8 +92,7 @@ def test_a_change_that_nobody_tells_of_is_noticed_by_itself(scratch: Scratch) ->
 
 
 def test_a_disabled_server_is_as_good_as_removed(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo")})
     client = scratch.lines()
     client.initialize()
     assert client.tools() == ECHO
@@ -110,8 +104,7 @@ def test_a_disabled_server_is_as_good_as_removed(scratch: Scratch) -> None:
 
 
 def test_a_config_that_is_the_same_changes_nothing_and_is_not_announced(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo")})
     client = scratch.lines()
     client.initialize()
     client.tools()
@@ -126,8 +119,7 @@ def test_a_config_that_is_the_same_changes_nothing_and_is_not_announced(scratch:
 def test_a_config_that_does_not_parse_leaves_the_old_one_running_and_the_status_says_so(
     scratch: Scratch, reload: Way
 ) -> None:
-    scratch.configure({"echo": server("echo")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo")})
     client = scratch.lines()
     client.tools()
     before = scratch.status()
@@ -142,8 +134,7 @@ def test_a_config_that_does_not_parse_leaves_the_old_one_running_and_the_status_
 
 
 def test_a_reload_that_failed_is_answered_with_the_reason_and_one_that_succeeds_clears_it(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    scratch.start()
+    scratch.serve({"echo": server("echo")})
     control = scratch.control()
     scratch.write_config("idle_timeuot = 5\n")
     refused, _ = control.control("reload")
@@ -158,8 +149,7 @@ def test_a_reload_that_failed_is_answered_with_the_reason_and_one_that_succeeds_
 
 def test_calls_in_flight_on_a_removed_server_finish_and_then_its_process_ends(scratch: Scratch) -> None:
     ledger = scratch.home / "ledger"
-    scratch.configure({"old": server("counting", ledger), "modern": server("modern")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"old": server("counting", ledger), "modern": server("modern")})
     client = scratch.frames()
     id = client.begin_call("old__once", key="slow", delay=800)
     client.call("modern__echo", text="x")
@@ -173,8 +163,7 @@ def test_calls_in_flight_on_a_removed_server_finish_and_then_its_process_ends(sc
 
 
 def test_a_call_that_waits_for_a_removed_server_s_start_gets_an_answer(scratch: Scratch) -> None:
-    scratch.configure({"silent": server("silent")}, drain_timeout=0.2)
-    daemon = scratch.start()
+    daemon = scratch.serve({"silent": server("silent")}, drain_timeout=0.2)
     client = scratch.lines()
     id = client.begin_call("silent__x")
     pids_of(scratch, "silent")
@@ -186,16 +175,14 @@ def test_a_call_that_waits_for_a_removed_server_s_start_gets_an_answer(scratch: 
 
 
 def test_settings_are_in_force_after_a_reload(scratch: Scratch) -> None:
-    scratch.configure(idle_timeout=600, heartbeat_interval=0.1)
-    daemon = scratch.start()
+    daemon = scratch.serve(idle_timeout=600, heartbeat_interval=0.1)
     scratch.configure(idle_timeout=0.2)
     by_request(scratch, daemon)
     assert daemon.wait() == 0
 
 
 def test_a_file_that_vanishes_is_a_config_of_defaults(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo")})
     scratch.config.unlink()
     by_request(scratch, daemon)
     assert scratch.status()["upstreams"] == []
@@ -203,8 +190,7 @@ def test_a_file_that_vanishes_is_a_config_of_defaults(scratch: Scratch) -> None:
 
 
 def test_the_registry_carries_the_hash_of_the_config_in_force(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo")})
     before = Path(scratch.registry).read_text()
     scratch.configure({"echo": server("big")})
     by_request(scratch, daemon)
@@ -215,8 +201,7 @@ def test_the_registry_carries_the_hash_of_the_config_in_force(scratch: Scratch) 
 
 
 def test_a_session_for_a_server_that_was_removed_sees_nothing_and_goes_on(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo")})
     client = scratch.frames(server="echo")
     assert client.tools() == ["add", "echo"]
     scratch.configure()
@@ -227,8 +212,7 @@ def test_a_session_for_a_server_that_was_removed_sees_nothing_and_goes_on(scratc
 
 
 def test_a_session_for_a_server_that_comes_back_is_told_and_served_again(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo")})
     client = scratch.frames(server="echo")
     client.initialize()
     assert client.tools() == ["add", "echo"]
@@ -254,8 +238,7 @@ def notices(client: Client) -> list[str]:
 
 
 def test_clients_are_told_once_of_all_that_a_reload_changes(scratch: Scratch) -> None:
-    scratch.configure({"gone": server("echo"), "stays": server("echo"), "other": server("echo")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"gone": server("echo"), "stays": server("echo"), "other": server("echo")})
     client, alone = scratch.lines(), scratch.frames(server="stays")
     for each in (client, alone):
         each.initialize()
@@ -274,8 +257,7 @@ def test_clients_are_told_once_of_all_that_a_reload_changes(scratch: Scratch) ->
 
 def test_servers_in_another_order_are_listed_in_it_and_none_is_started_anew(scratch: Scratch) -> None:
     first, second = {"a": server("echo")}, {"b": server("echo")}
-    scratch.configure(first | second)
-    daemon = scratch.start()
+    daemon = scratch.serve(first | second)
     client = scratch.lines()
     client.initialize()
     assert client.tools() == ["a__add", "a__echo", "b__add", "b__echo"]
@@ -292,8 +274,7 @@ def test_a_key_that_only_hearth_goes_by_is_in_force_for_the_calls_that_run_and_t
     scratch: Scratch,
 ) -> None:
     ledger = scratch.home / "ledger"
-    scratch.configure({"count": server("counting", ledger, max_concurrency=1)})
-    daemon = scratch.start()
+    daemon = scratch.serve({"count": server("counting", ledger, max_concurrency=1)})
     client = scratch.frames()
     first = client.begin_call("count__once", key="first", delay=600_000)
     until(lambda: ledger.exists() and "once first" in ledger.read_text(), "the first call runs")
@@ -312,8 +293,7 @@ def test_a_key_that_only_hearth_goes_by_is_in_force_for_the_calls_that_run_and_t
 
 def test_a_limit_that_a_reload_sets_holds_for_the_next_call(scratch: Scratch) -> None:
     ledger = scratch.home / "ledger"
-    scratch.configure({"count": server("counting", ledger)})
-    daemon = scratch.start()
+    daemon = scratch.serve({"count": server("counting", ledger)})
     client = scratch.frames()
     first = client.begin_call("count__once", key="first", delay=300)
     until(lambda: ledger.exists() and "once first" in ledger.read_text(), "the first call runs")
@@ -326,8 +306,7 @@ def test_a_limit_that_a_reload_sets_holds_for_the_next_call(scratch: Scratch) ->
 
 def test_a_call_that_a_removed_server_does_not_finish_in_time_gets_a_sentence(scratch: Scratch) -> None:
     ledger = scratch.home / "ledger"
-    scratch.configure({"count": server("counting", ledger)}, drain_timeout=0.2)
-    daemon = scratch.start()
+    daemon = scratch.serve({"count": server("counting", ledger)}, drain_timeout=0.2)
     client = scratch.frames()
     id = client.begin_call("count__once", key="slow", delay=600_000)
     until(lambda: ledger.exists() and "once slow" in ledger.read_text(), "the call runs")
@@ -343,8 +322,7 @@ def test_a_call_that_a_removed_server_does_not_finish_in_time_gets_a_sentence(sc
 
 def test_calls_that_wait_for_their_turn_at_a_changed_server_have_it(scratch: Scratch) -> None:
     ledger = scratch.home / "ledger"
-    scratch.configure({"count": server("counting", ledger, max_concurrency=1)})
-    daemon = scratch.start()
+    daemon = scratch.serve({"count": server("counting", ledger, max_concurrency=1)})
     client = scratch.frames()
     ids = [client.begin_call("count__once", key=f"k{number}", delay=100) for number in range(4)]
     until(lambda: ledger.exists() and "once k0" in ledger.read_text(), "the first call runs")

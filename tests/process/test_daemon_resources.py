@@ -78,8 +78,7 @@ def test_the_log_is_private_and_has_no_secret_and_no_payload_in_it(scratch: Scra
 
 
 def test_a_reference_that_leads_nowhere_is_an_error_that_names_server_and_variable(scratch: Scratch) -> None:
-    scratch.configure({"rec": server("recording", scratch.home / "record", env={"TOKEN": "${NOT_SET_ANYWHERE}"})})
-    scratch.start()
+    scratch.serve({"rec": server("recording", scratch.home / "record", env={"TOKEN": "${NOT_SET_ANYWHERE}"})})
     message = scratch.lines().call("rec__echo")["error"]["message"]
     assert "'rec'" in message
     assert "NOT_SET_ANYWHERE" in message
@@ -88,9 +87,7 @@ def test_a_reference_that_leads_nowhere_is_an_error_that_names_server_and_variab
 def test_a_server_by_url_that_is_not_there_costs_its_own_callers_an_error_and_nobody_else_anything(
     scratch: Scratch,
 ) -> None:
-    scratch.configure({"far": {"url": f"unix:{scratch.home}/nobody.sock"}, "echo": server("echo")})
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"far": {"url": f"unix:{scratch.home}/nobody.sock"}, "echo": server("echo")}).lines()
     error = client.call("far__x")["error"]
     assert error["code"] == -32603
     assert "server 'far' could not be started" in error["message"]
@@ -100,9 +97,7 @@ def test_a_server_by_url_that_is_not_there_costs_its_own_callers_an_error_and_no
 
 def test_a_server_that_keeps_failing_is_given_up_until_the_config_is_reloaded(scratch: Scratch) -> None:
     starts = scratch.home / "starts"
-    scratch.configure({"dying": server("dying", starts, "--on", "start", era="legacy")})
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"dying": server("dying", starts, "--on", "start", era="legacy")}).lines()
     refusals = [client.call("dying__echo")["error"]["message"] for _ in range(10)]
     assert len(starts.read_text().split()) == RESTART_LIMIT
     assert "was given up after 6 failures in a row" in refusals[-1]
@@ -117,8 +112,7 @@ def test_a_server_that_keeps_failing_is_given_up_until_the_config_is_reloaded(sc
 
 def test_one_process_per_server_whatever_the_number_of_clients(scratch: Scratch) -> None:
     ledger = scratch.home / "ledger"
-    scratch.configure({"count": server("counting", ledger)})
-    scratch.start()
+    scratch.serve({"count": server("counting", ledger)})
     clients = [scratch.lines() if number % 2 else scratch.frames() for number in range(30)]
     for number, client in enumerate(clients):
         client.begin_call("count__read", id=1, key=number)

@@ -29,8 +29,7 @@ def falls_silent(scratch: Scratch, client: FramesClient) -> None:
 def counted(scratch: Scratch) -> Path:
     """A counting server in the config; returns its ledger."""
     ledger = scratch.home / "ledger"
-    scratch.configure({"count": server("counting", ledger)}, heartbeat_interval=HEARTBEAT_SECONDS)
-    scratch.start()
+    scratch.serve({"count": server("counting", ledger)}, heartbeat_interval=HEARTBEAT_SECONDS)
     return ledger
 
 
@@ -39,14 +38,12 @@ def noted(ledger: Path, line: str) -> None:
 
 
 def test_the_interval_of_heartbeats_is_told_to_the_bridge(scratch: Scratch) -> None:
-    scratch.configure(heartbeat_interval=HEARTBEAT_SECONDS)
-    scratch.start()
+    scratch.serve(heartbeat_interval=HEARTBEAT_SECONDS)
     assert scratch.frames().session["heartbeatSeconds"] == HEARTBEAT_SECONDS
 
 
 def test_ownership_moves_on_from_a_session_without_heartbeats_to_one_that_has_them(scratch: Scratch) -> None:
-    scratch.configure(heartbeat_interval=HEARTBEAT_SECONDS)
-    scratch.start()
+    scratch.serve(heartbeat_interval=HEARTBEAT_SECONDS)
     stopped, lively = scratch.frames(), scratch.frames()
 
     def moved() -> bool:
@@ -62,8 +59,7 @@ def test_ownership_moves_on_from_a_session_without_heartbeats_to_one_that_has_th
 
 
 def test_heartbeats_alone_keep_a_session_active(scratch: Scratch) -> None:
-    scratch.configure(heartbeat_interval=HEARTBEAT_SECONDS)
-    scratch.start()
+    scratch.serve(heartbeat_interval=HEARTBEAT_SECONDS)
     silent, lively = scratch.frames(), scratch.frames()
 
     def one_is_silent() -> bool:
@@ -78,9 +74,7 @@ def test_heartbeats_alone_keep_a_session_active(scratch: Scratch) -> None:
 
 
 def test_a_silent_session_that_speaks_again_is_active_and_does_not_take_the_ownership_back(scratch: Scratch) -> None:
-    scratch.configure(heartbeat_interval=HEARTBEAT_SECONDS)
-    scratch.start()
-    first = scratch.frames()
+    first = scratch.serve(heartbeat_interval=HEARTBEAT_SECONDS).frames()
     lines = scratch.lines()
     lines.initialize()
     falls_silent(scratch, first)
@@ -145,8 +139,7 @@ def test_a_client_of_lines_whose_input_has_ended_gets_its_pending_answers_first(
 @pytest.mark.parametrize("wire", ["lines", "frames"])
 def test_the_wait_for_pending_answers_is_bounded(scratch: Scratch, wire: str) -> None:
     ledger = scratch.home / "ledger"
-    scratch.configure({"count": server("counting", ledger)}, eof_timeout=0.2)
-    scratch.start()
+    scratch.serve({"count": server("counting", ledger)}, eof_timeout=0.2)
     client = scratch.lines() if wire == "lines" else scratch.frames()
     client.begin_call("count__once", key="never", delay=60_000)
     noted(ledger, "once never")
@@ -200,9 +193,7 @@ def test_a_resent_or_replayed_call_runs_only_where_the_tool_is_safe_to_repeat(sc
 
 @pytest.mark.parametrize("mark", ["resent", "replay"])
 def test_lines_that_another_daemon_admitted_do_not_count_against_the_rate_limit(scratch: Scratch, mark: str) -> None:
-    scratch.configure(rate_limit=0.001, rate_burst=0)
-    scratch.start()
-    client = scratch.frames()
+    client = scratch.serve(rate_limit=0.001, rate_burst=0).frames()
     for number in (1, 2, 3):
         client.send_line(_request(number, "ping", {}), **{mark: True})
         assert client.answer_to(number)["result"] == {}
@@ -231,9 +222,7 @@ def test_the_answer_to_initialize_and_the_initialized_line_are_marked_to_be_kept
 
 
 def test_a_session_that_is_for_one_server_sees_its_tools_under_their_own_names(scratch: Scratch) -> None:
-    scratch.configure({"one": server("echo"), "two": server("big")})
-    scratch.start()
-    client = scratch.frames(server="one")
+    client = scratch.serve({"one": server("echo"), "two": server("big")}).frames(server="one")
     assert client.tools() == ["add", "echo"]
     assert text_of(client.call("echo", text="plain")) == "plain"
     assert client.call("seen")["error"]["code"] == -32602
@@ -241,8 +230,7 @@ def test_a_session_that_is_for_one_server_sees_its_tools_under_their_own_names(s
 
 
 def test_a_server_that_is_not_there_is_refused_with_those_that_are(scratch: Scratch) -> None:
-    scratch.configure({"one": server("echo"), "two": server("big")})
-    scratch.start()
+    scratch.serve({"one": server("echo"), "two": server("big")})
     client = scratch.control()
     client.send_frame({"type": "hello", "protocol": 1, "server": "three"})
     refusal, _ = client.receive_type("error")
@@ -310,8 +298,7 @@ def test_a_number_and_a_string_are_different_ids(counting: Scratch) -> None:
 
 
 def test_late_and_double_answers_of_a_server_are_dropped(scratch: Scratch) -> None:
-    scratch.configure({"spew": server("spewing")})
-    scratch.start()
+    scratch.serve({"spew": server("spewing")})
     first, second = scratch.lines(), scratch.frames()
     for number in range(1, 21):
         first.begin_call("spew__echo", id=number, text=f"first {number}")
@@ -324,9 +311,7 @@ def test_late_and_double_answers_of_a_server_are_dropped(scratch: Scratch) -> No
 
 
 def test_garbage_on_a_server_s_output_is_logged_a_few_times_and_no_more(scratch: Scratch) -> None:
-    scratch.configure({"spew": server("spewing")})
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"spew": server("spewing")}).lines()
     for number in range(10):
         client.call("spew__echo", text=str(number))
     assert 1 <= scratch.logged().count("not MCP on its stdout") <= 10

@@ -28,8 +28,7 @@ def listen(**wanted: bool) -> Message:
 @pytest.fixture
 def started(scratch: Scratch) -> Scratch:
     """A daemon with a server that changes."""
-    scratch.configure({"change": server("changing")})
-    scratch.start()
+    scratch.serve({"change": server("changing")})
     return scratch
 
 

@@ -8,8 +8,7 @@ from support.kernel import until
 
 
 def test_a_daemon_that_lost_its_folder_leaves_the_entry_of_the_next_one_alone(scratch: Scratch) -> None:
-    scratch.configure(heartbeat_interval=0.1)
-    first = scratch.start()
+    first = scratch.serve(heartbeat_interval=0.1)
     shutil.rmtree(scratch.runtime / "mcp")
     second = scratch.start()
     entry = json.loads(scratch.registry.read_text())
@@ -22,9 +21,7 @@ def test_a_daemon_that_lost_its_folder_leaves_the_entry_of_the_next_one_alone(sc
 
 
 def test_a_server_that_exits_at_once_is_described_by_its_exit(scratch: Scratch) -> None:
-    scratch.configure({"gone": {"command": "/bin/sh", "args": ["-c", "printf 'oh no' >&2; exit 7"]}})
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"gone": {"command": "/bin/sh", "args": ["-c", "printf 'oh no' >&2; exit 7"]}}).lines()
     message = client.call("gone__x")["error"]["message"]
     assert "exit code 7" in message
     assert "oh no" in message

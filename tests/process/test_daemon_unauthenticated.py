@@ -83,16 +83,14 @@ def test_another_user_cannot_reach_the_socket_in_the_first_place(scratch: Scratc
 
 def test_a_user_that_the_config_names_is_let_in_and_the_own_one_only_if_named(scratch: Scratch) -> None:
     user = stranger()
-    scratch.configure(allowed_uids=[user.pw_uid, os.getuid()])
-    scratch.start()
+    scratch.serve(allowed_uids=[user.pw_uid, os.getuid()])
     open_doors(scratch)
     assert json.loads(knock_as(user, scratch.socket))["result"] == {}
 
 
 def test_a_group_that_the_config_names_is_let_in(scratch: Scratch) -> None:
     user = stranger()
-    scratch.configure(allowed_gids=[user.pw_gid])
-    scratch.start()
+    scratch.serve(allowed_gids=[user.pw_gid])
     open_doors(scratch)
     assert json.loads(knock_as(user, scratch.socket))["result"] == {}
 
@@ -107,8 +105,7 @@ def test_a_degraded_daemon_explains_nothing_to_another_user(scratch: Scratch) ->
 
 
 def test_one_connection_more_than_allowed_is_refused_and_room_is_made_again(scratch: Scratch) -> None:
-    scratch.configure(max_connections=2)
-    scratch.start()
+    scratch.serve(max_connections=2)
     first, second = scratch.lines(), scratch.frames()
     first.ask("ping")
     third = scratch.lines()
@@ -133,8 +130,7 @@ def test_one_connection_more_than_allowed_is_refused_and_room_is_made_again(scra
 
 
 def test_a_daemon_that_is_full_can_still_be_asked_for_its_status_and_told_to_stop(scratch: Scratch) -> None:
-    scratch.configure(max_connections=1)
-    daemon = scratch.start()
+    daemon = scratch.serve(max_connections=1)
     scratch.lines().ask("ping")
     assert len(scratch.status()["sessions"]) == 1
     scratch.control().control("shutdown")
@@ -142,16 +138,14 @@ def test_a_daemon_that_is_full_can_still_be_asked_for_its_status_and_told_to_sto
 
 
 def test_silent_connections_are_counted_too_and_the_refused_are_told(scratch: Scratch) -> None:
-    scratch.configure(max_connections=1)
-    scratch.start()
+    scratch.serve(max_connections=1)
     for _ in range(1 + CONTROL_PLACES):
         scratch.own(LinesClient(scratch.socket))
     assert "max_connections" in scratch.lines().receive()["error"]["message"]
 
 
 def test_who_does_not_say_what_it_speaks_gives_way_where_there_is_no_room(scratch: Scratch) -> None:
-    scratch.configure(max_connections=1)
-    scratch.start()
+    scratch.serve(max_connections=1)
     silent = [scratch.own(LinesClient(scratch.socket)) for _ in range(1 + CONTROL_PLACES)]
 
     def answers() -> bool:
@@ -166,8 +160,7 @@ def test_who_does_not_say_what_it_speaks_gives_way_where_there_is_no_room(scratc
 
 
 def test_a_crowd_that_is_refused_is_one_line_in_the_log(scratch: Scratch) -> None:
-    scratch.configure(max_connections=1)
-    scratch.start()
+    scratch.serve(max_connections=1)
     scratch.lines().ask("ping")
     for _ in range(10):
         refused = scratch.lines()
@@ -247,8 +240,7 @@ def test_a_server_leads_a_process_group_of_its_own_in_the_home_folder(about: Mes
 
 def test_a_line_that_tries_to_forge_a_frame_forges_nothing(scratch: Scratch) -> None:
     record = scratch.home / "record"
-    scratch.configure({"rec": server("recording", record)})
-    daemon = scratch.start()
+    daemon = scratch.serve({"rec": server("recording", record)})
     client = scratch.frames()
     forged = b'{"jsonrpc":"2.0","id":1,"method":"ping"},"type":"shutdown","seq":1}'
     frame = (len(forged) + 2).to_bytes(4, "big") + len(forged).to_bytes(2, "big") + forged

@@ -32,8 +32,7 @@ def in_flight(scratch: Scratch, name: str) -> int:
 
 def test_a_server_that_closes_its_output_and_lives_on_is_ended_and_started_anew(scratch: Scratch) -> None:
     ledger = scratch.home / "starts"
-    scratch.configure({"closing": server("closing", ledger)})
-    scratch.start()
+    scratch.serve({"closing": server("closing", ledger)})
     client, other = scratch.lines(), scratch.frames()
     client.call("closing__echo", text="x")
     (pid,) = pids_of(scratch, "closing")
@@ -56,9 +55,7 @@ def test_a_server_that_closes_its_output_and_lives_on_is_ended_and_started_anew(
 
 def test_a_server_that_closes_its_input_and_lives_on_is_ended_and_started_anew(scratch: Scratch) -> None:
     ledger = scratch.home / "starts"
-    scratch.configure({"closing": server("closing", ledger)})
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"closing": server("closing", ledger)}).lines()
     assert text_of(client.call("closing__close_input")) == "closing"
     # One may come before the end of the pipe has been seen: it names the server, too.
     answer = client.call("closing__echo", text="between")
@@ -85,9 +82,7 @@ def test_a_server_that_closes_its_input_and_lives_on_is_ended_and_started_anew(s
 def test_what_a_server_says_before_its_start_fails_is_told_to_the_client_and_not_logged(
     scratch: Scratch, entry: dict[str, object], words: str
 ) -> None:
-    scratch.configure({"failing": entry})
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"failing": entry}).lines()
     error = client.call("failing__echo")["error"]["message"]
     assert "server 'failing'" in error
     assert words in error
@@ -97,8 +92,7 @@ def test_what_a_server_says_before_its_start_fails_is_told_to_the_client_and_not
 
 
 def test_what_a_server_says_before_it_dies_in_a_call_is_in_the_status_and_not_logged(scratch: Scratch) -> None:
-    scratch.configure({"dying": server("dying")})
-    scratch.start()
+    scratch.serve({"dying": server("dying")})
     scratch.lines().call("dying__die")
     until(lambda: "died in a call" in (scratch.upstream("dying")["error"] or ""), "the status has its last words")
     assert "it ended by itself (exit code 3)" in scratch.logged()
@@ -109,9 +103,7 @@ def test_what_a_server_says_before_it_dies_in_a_call_is_in_the_status_and_not_lo
 
 
 def test_a_list_that_waits_for_a_slow_server_has_the_tools_of_the_one_in_its_place(scratch: Scratch) -> None:
-    scratch.configure({"slow": server("silent"), "other": server("echo")})
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"slow": server("silent"), "other": server("echo")}).lines()
     id = client.begin("tools/list")
     pids_of(scratch, "slow")
     scratch.configure({"slow": server("echo"), "other": server("echo")})
@@ -122,9 +114,7 @@ def test_a_list_that_waits_for_a_slow_server_has_the_tools_of_the_one_in_its_pla
 
 def test_a_list_that_waits_for_one_slow_server_after_another_ends_with_its_time(scratch: Scratch) -> None:
     settings = {"list_timeout": 2 * SHORT_SECONDS, "drain_timeout": SHORT_SECONDS / 2}
-    scratch.configure({"slow": server("silent"), "other": server("echo")}, **settings)
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"slow": server("silent"), "other": server("echo")}, **settings).lines()
     id = client.begin("tools/list")
     (pid,) = pids_of(scratch, "slow")
     scratch.configure({"slow": server("silent", "another"), "other": server("echo")}, **settings)
@@ -138,8 +128,7 @@ def test_a_list_that_waits_for_one_slow_server_after_another_ends_with_its_time(
 def test_a_call_that_waits_for_a_slow_server_is_served_by_the_one_in_its_place(
     scratch: Scratch, bound_to: str | None
 ) -> None:
-    scratch.configure({"slow": server("silent")})
-    scratch.start()
+    scratch.serve({"slow": server("silent")})
     client = scratch.frames(server=bound_to) if bound_to else scratch.frames()
     id = client.begin_call("echo" if bound_to else "slow__echo", text="heard")
     pids_of(scratch, "slow")
@@ -150,9 +139,7 @@ def test_a_call_that_waits_for_a_slow_server_is_served_by_the_one_in_its_place(
 
 def test_a_call_that_waits_for_a_slow_restart_is_served_by_the_server_in_its_place(scratch: Scratch) -> None:
     slow = scratch.home / "slow"
-    scratch.configure({"slow": server("wilful", "--mute", "initialize", "--while", slow)})
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"slow": server("wilful", "--mute", "initialize", "--while", slow)}).lines()
     client.call("slow__echo", text="x")
     (pid,) = pids_of(scratch, "slow")
     slow.touch()
@@ -169,9 +156,7 @@ def test_a_call_that_waits_for_a_slow_restart_is_served_by_the_server_in_its_pla
 
 
 def test_a_list_that_is_outdated_in_the_write_that_brings_it_is_fetched_again(scratch: Scratch) -> None:
-    scratch.configure({"wilful": server("wilful", "--early")})
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"wilful": server("wilful", "--early")}).lines()
     client.initialize()
     if "wilful__late" not in client.tools():
         client.next_called(CHANGED)
@@ -181,8 +166,7 @@ def test_a_list_that_is_outdated_in_the_write_that_brings_it_is_fetched_again(sc
 
 @pytest.mark.parametrize("noticed", ["after the wait", "during the wait"])
 def test_a_list_that_never_comes_does_not_keep_later_ones_away(scratch: Scratch, noticed: str) -> None:
-    scratch.configure({"wilful": server("wilful", "--mute", "tools/list@2", start_timeout=2 * SHORT_SECONDS)})
-    scratch.start()
+    scratch.serve({"wilful": server("wilful", "--mute", "tools/list@2", start_timeout=2 * SHORT_SECONDS)})
     client = scratch.lines()
     client.initialize()
     client.tools()
@@ -201,9 +185,7 @@ def test_a_list_that_never_comes_does_not_keep_later_ones_away(scratch: Scratch,
 def test_a_server_is_retired_at_once_although_it_owes_hearth_an_answer(scratch: Scratch, method: str) -> None:
     wilful = server("wilful", "--mute", method, start_timeout=2 * SHORT_SECONDS)
     # Longer than anything here waits for: a retirement that takes this long fails.
-    scratch.configure({"wilful": wilful}, drain_timeout=300)
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"wilful": wilful}, drain_timeout=300).lines()
     client.call("wilful__grow", name="one")
     if method != "server/discover":
         until(lambda: "its lists could not be read again" in scratch.logged(), "the wait is over")
@@ -220,9 +202,7 @@ def test_a_server_is_retired_at_once_although_it_owes_hearth_an_answer(scratch: 
     "error", ['"boom"', "null", "[]", "{}", '{"code":"x","message":"m"}', '{"code":1,"message":2}']
 )
 def test_an_error_that_is_none_reaches_clients_of_both_eras_as_one(scratch: Scratch, error: str) -> None:
-    scratch.configure({"wilful": server("wilful")})
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"wilful": server("wilful")}).lines()
     call = {"name": "wilful__raw", "arguments": {"json": f'"error":{error}'}}
     for params in (call, modern(**call)):
         found = client.ask("tools/call", params)["error"]
@@ -234,8 +214,7 @@ def test_an_error_that_is_none_reaches_clients_of_both_eras_as_one(scratch: Scra
 
 
 def test_a_tool_of_a_server_with_a_long_name_is_found_by_its_name_on_a_fresh_daemon(scratch: Scratch) -> None:
-    scratch.configure({"a" * 56: server("big")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"a" * 56: server("big")})
     with scratch.lines() as client:
         # `verbatim`, the last by its own name; too long together, it ends in a hash.
         name = client.tools()[-1]

@@ -15,8 +15,7 @@ from support.http.raw import Door
 
 @pytest.fixture(scope="module")
 def home(shared: Scratch) -> Iterator[Scratch]:
-    shared.configure({"echo": server("echo")})
-    shared.start()
+    shared.serve({"echo": server("echo")})
     yield shared
 
 
@@ -79,8 +78,7 @@ def test_requests_are_read_as_the_standard_has_it(home: Scratch, head: bytes, st
 
 
 def test_hosts_are_compared_without_regard_to_case(scratch: Scratch) -> None:
-    scratch.configure(http_hosts=["MyHost"])
-    scratch.start()
+    scratch.serve(http_hosts=["MyHost"])
     for host in ("MyHost", "myhost:8080", "MYHOST"):
         assert HttpClient(scratch, "/healthz").request("GET", headers={"Host": host}).status == 200
     assert HttpClient(scratch, "/healthz").request("GET", headers={"Host": "my.host"}).status == 403
@@ -95,8 +93,7 @@ def test_an_address_with_a_slash_at_its_end_is_the_same(home: Scratch) -> None:
 
 
 def test_a_server_with_a_slash_in_its_name_has_an_address(scratch: Scratch) -> None:
-    scratch.configure({"odd name/x": server("echo")})
-    scratch.start()
+    scratch.serve({"odd name/x": server("echo")})
     for path in ("/mcp/odd%20name%2Fx", "/mcp/odd%20name%2fx/", "/mcp/odd%20name/x"):
         assert text_of(ModernHttp(scratch, path).call("echo", text="there").json()) == "there"
     assert ModernHttp(scratch, "/mcp/odd%20name").call("echo").status == 404

@@ -22,8 +22,7 @@ PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 @pytest.fixture
 def home(scratch: Scratch) -> Iterator[Scratch]:
     ledger = scratch.home / "ledger"
-    scratch.configure({"echo": server("echo"), "count": server("counting", ledger), "modern": server("modern")})
-    scratch.start()
+    scratch.serve({"echo": server("echo"), "count": server("counting", ledger), "modern": server("modern")})
     yield scratch
 
 
@@ -109,8 +108,7 @@ def test_what_cannot_be_resumed_is_refused(home: Scratch, last: str) -> None:
 
 
 def test_what_no_request_is_the_reason_of_comes_on_the_stream_that_was_opened_for_it(scratch: Scratch) -> None:
-    scratch.configure({"change": server("changing")})
-    scratch.start()
+    scratch.serve({"change": server("changing")})
     client, other = LegacyHttp(scratch), LegacyHttp(scratch)
     for each in (client, other):
         each.open()
@@ -123,8 +121,7 @@ def test_what_no_request_is_the_reason_of_comes_on_the_stream_that_was_opened_fo
 
 
 def test_a_server_s_question_comes_on_the_stream_of_the_call_that_caused_it(scratch: Scratch) -> None:
-    scratch.configure({"ask": server("asking")})
-    scratch.start()
+    scratch.serve({"ask": server("asking")})
     client = LegacyHttp(scratch)
     client.open(capabilities={"elicitation": {}, "sampling": {}})
     events = client.call("ask__ask", method="elicitation/create").events()
@@ -205,8 +202,7 @@ def test_closing_the_stream_cancels_the_call(home: Scratch) -> None:
 
 
 def test_a_listening_client_is_told_on_its_own_stream(scratch: Scratch) -> None:
-    scratch.configure({"change": server("changing")})
-    scratch.start()
+    scratch.serve({"change": server("changing")})
     client = ModernHttp(scratch)
     client.post("tools/list").json()
     events = client.post("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id=7).events()
@@ -338,8 +334,7 @@ def test_a_mode_that_there_is_not_is_refused_with_those_that_there_are(home: Scr
 
 def test_there_is_no_room_for_a_session_more_and_the_request_is_told_so(scratch: Scratch) -> None:
     servers = {"count": server("counting", scratch.home / "ledger")}
-    scratch.configure(servers, max_connections=3)
-    scratch.start()
+    scratch.serve(servers, max_connections=3)
     clients = [LegacyHttp(scratch) for _ in range(3)]
     for each in clients:
         each.headers["Connection"] = "close"
@@ -354,8 +349,7 @@ def test_there_is_no_room_for_a_session_more_and_the_request_is_told_so(scratch:
 
 
 def test_connections_that_speak_http_are_told_in_http_and_leave_the_places_of_the_commands(scratch: Scratch) -> None:
-    scratch.configure(max_connections=2)
-    daemon = scratch.start()
+    daemon = scratch.serve(max_connections=2)
     kept = [HttpClient(scratch, "/healthz") for _ in range(2)]
     for each in kept:
         assert each.request("GET").status == 200
@@ -421,8 +415,7 @@ def test_what_is_no_message_is_refused_with_the_reason(home: Scratch, body: byte
 
 
 def test_a_quiet_session_does_not_hold_the_daemon(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")}, idle_timeout=0.5)
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo")}, idle_timeout=0.5)
     client = LegacyHttp(scratch)
     client.open()
     client.call("echo__echo", text="bye").json()

@@ -149,9 +149,7 @@ def test_a_dropped_line_is_finished_for_the_bridge(scratch: Scratch) -> None:
 
 
 def test_answers_to_questions_always_pass(scratch: Scratch) -> None:
-    scratch.configure({"ask": server("asking", isolation="session")}, **RATE)
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"ask": server("asking", isolation="session")}, **RATE).lines()
     client.initialize(capabilities={"elicitation": {}})
     id = client.begin_call("ask__ask", method="elicitation/create")
     question = client.next_called("elicitation/create")

@@ -40,11 +40,10 @@ def scrape(scratch: Scratch) -> Samples:
 
 @pytest.fixture
 def home(scratch: Scratch) -> Scratch:
-    scratch.configure(
+    scratch.serve(
         {"echo": server("echo"), "count": server("counting", scratch.home / "ledger"), "dying": server("dying")},
         outbound_limit=1_000_000,
     )
-    scratch.start()
     return scratch
 
 

@@ -18,8 +18,7 @@ from support.mounts import full_mount, read_only_mount
 @pytest.fixture
 def client(scratch: Scratch) -> LegacyHttp:
     """One whose daemon has been killed."""
-    scratch.configure({"echo": server("echo"), "other": server("echo")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo"), "other": server("echo")})
     found = LegacyHttp(scratch)
     found.open()
     kill(daemon)
@@ -83,8 +82,7 @@ def test_at_the_address_of_one_server_it_is_not_that_of_another(scratch: Scratch
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/other"])
 def test_a_session_for_one_server_is_unknown_at_other_addresses(scratch: Scratch, path: str, method: str) -> None:
-    scratch.configure({"echo": server("echo"), "other": server("echo")})
-    scratch.start()
+    scratch.serve({"echo": server("echo"), "other": server("echo")})
     client = LegacyHttp(scratch, "/mcp/echo")
     client.open()
     body = {"jsonrpc": "2.0", "id": 1, "method": "ping"} if method == "POST" else None
@@ -154,8 +152,7 @@ def test_where_nothing_can_be_written_sessions_end_with_the_daemon_and_it_is_sai
 
 
 def test_a_daemon_that_nobody_spoke_http_to_leaves_no_folder(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo")})
     assert scratch.lines().ask("ping")["result"] == {}
     go_out(daemon)
     assert not folder(scratch).exists()

@@ -88,8 +88,7 @@ def test_a_daemon_that_went_out_when_idle_is_followed_by_one_that_a_bridge_light
     # Nobody holds the socket: there is nobody to connect to until somebody lights a daemon.
     with pytest.raises((ConnectionRefusedError, FileNotFoundError)):
         client.post("ping")
-    scratch.configure({"echo": server("echo")})
-    scratch.start()
+    scratch.serve({"echo": server("echo")})
     assert echoes(client)
 
 
@@ -184,8 +183,7 @@ def test_a_subscriber_is_told_by_the_next_daemon(stage: Stage, end: End) -> None
 
 
 def test_of_one_server_alone_its_client_is_told_of_the_lists_that_it_has(scratch: Scratch) -> None:
-    scratch.configure({"change": server("changing")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"change": server("changing")})
     client = LegacyHttp(scratch, "/mcp/change")
     client.open()
     # What the server has is known from now on.
@@ -339,8 +337,7 @@ def test_a_server_that_is_no_longer_there_has_no_sessions(scratch: Scratch) -> N
     client = LegacyHttp(scratch, "/mcp/echo")
     client.open()
     go_out(daemon)
-    scratch.configure({"other": server("echo")})
-    scratch.start()
+    scratch.serve({"other": server("echo")})
     assert client.post("ping").status == 404
     assert client.request("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, path="/mcp/other").status == 404
     scratch.configure({"echo": server("echo")})

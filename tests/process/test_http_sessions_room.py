@@ -27,8 +27,7 @@ def flood(connection: Connection, count: int) -> None:
 
 
 def test_a_session_in_use_outlasts_a_flood_of_openings(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo")})
     busy, quiet = LegacyHttp(scratch), LegacyHttp(scratch)
     for client in (busy, quiet):
         client.open()

@@ -43,8 +43,7 @@ class Dropping:
 def counting(shared: Scratch) -> LegacyHttp:
     """A session in front of a server that reports its progress."""
     if not shared.registry.exists():
-        shared.configure({"count": server("counting", shared.home / "ledger")})
-        shared.start()
+        shared.serve({"count": server("counting", shared.home / "ledger")})
     client = LegacyHttp(shared)
     client.open()
     return client
@@ -140,8 +139,7 @@ def test_an_event_id_of_another_session_is_refused(counting: LegacyHttp, shared:
 
 
 def test_who_takes_over_the_general_stream_is_told_and_the_former_reader_hears_its_end(scratch: Scratch) -> None:
-    scratch.configure({"change": server("changing")}, idle_timeout=0.5)
-    daemon = scratch.start()
+    daemon = scratch.serve({"change": server("changing")}, idle_timeout=0.5)
     client, other = LegacyHttp(scratch), LegacyHttp(scratch)
     for each in (client, other):
         each.open()
@@ -159,8 +157,7 @@ def test_who_takes_over_the_general_stream_is_told_and_the_former_reader_hears_i
 
 
 def test_who_takes_over_the_stream_of_a_call_gets_its_answer(scratch: Scratch) -> None:
-    scratch.configure({"count": server("counting", scratch.home / "ledger")}, idle_timeout=0.5)
-    daemon = scratch.start()
+    daemon = scratch.serve({"count": server("counting", scratch.home / "ledger")}, idle_timeout=0.5)
     client = LegacyHttp(scratch)
     client.open()
     former = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=1000, steps=2).events()
@@ -183,8 +180,7 @@ def test_who_takes_over_the_stream_of_a_call_gets_its_answer(scratch: Scratch) -
 def test_the_general_stream_of_a_former_daemon_goes_on_with_all_that_this_one_says(
     scratch: Scratch, end: End, former: int
 ) -> None:
-    scratch.configure({"change": server("changing")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"change": server("changing")})
     client, other = LegacyHttp(scratch), LegacyHttp(scratch)
     for each in (client, other):
         each.open()
@@ -215,8 +211,7 @@ def test_the_general_stream_of_a_former_daemon_goes_on_with_all_that_this_one_sa
 @pytest.mark.parametrize("id", [7, "a-b", 'ü"'])
 def test_an_answer_that_died_with_its_daemon_is_told_of_as_an_error(scratch: Scratch, id: object) -> None:
     ledger = scratch.home / "ledger"
-    scratch.configure({"count": server("counting", ledger)}, drain_timeout=0.1)
-    daemon = scratch.start()
+    daemon = scratch.serve({"count": server("counting", ledger)}, drain_timeout=0.1)
     client = LegacyHttp(scratch)
     client.open()
     got = client.call("count__once", id=id, meta={"progressToken": "p"}, key="k", delay=60_000, steps=600)
@@ -239,8 +234,7 @@ def test_an_answer_that_died_with_its_daemon_is_told_of_as_an_error(scratch: Scr
 
 
 def test_a_stream_of_many_answers_that_died_with_its_daemon_cannot_be_resumed(scratch: Scratch) -> None:
-    scratch.configure({"count": server("counting", scratch.home / "ledger")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"count": server("counting", scratch.home / "ledger")})
     client = LegacyHttp(scratch)
     client.open("2025-03-26")
     params = {"name": "count__read", "arguments": {"delay": 60_000, "steps": 600}, "_meta": {"progressToken": "p"}}
@@ -254,8 +248,7 @@ def test_a_stream_of_many_answers_that_died_with_its_daemon_cannot_be_resumed(sc
 
 
 def test_a_daemon_that_goes_out_lets_calls_finish_and_says_when_to_come_back(scratch: Scratch) -> None:
-    scratch.configure({"count": server("counting", scratch.home / "ledger")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"count": server("counting", scratch.home / "ledger")})
     client = LegacyHttp(scratch)
     client.open()
     got = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=1000, steps=3)

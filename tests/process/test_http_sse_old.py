@@ -14,8 +14,7 @@ from support.puppets.stage import Actor, Stage
 
 
 def test_the_oldest_clients_have_one_stream_and_an_address_to_post_to(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    scratch.start()
+    scratch.serve({"echo": server("echo")})
     client = OldHttp(scratch)
     assert client.open()["protocolVersion"] == "2024-11-05"
     assert client.call("echo__echo", text="old").status == 202
@@ -23,8 +22,7 @@ def test_the_oldest_clients_have_one_stream_and_an_address_to_post_to(scratch: S
 
 
 def test_what_may_not_be_posted_is_refused_and_the_stream_goes_on(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    scratch.start()
+    scratch.serve({"echo": server("echo")})
     client = OldHttp(scratch)
     client.open()
     ping = b'{"jsonrpc":"2.0","id":7,"method":"ping"}'
@@ -47,8 +45,7 @@ def test_what_may_not_be_posted_is_refused_and_the_stream_goes_on(scratch: Scrat
 
 
 def test_a_session_ends_with_its_stream_and_that_with_the_daemon(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo")})
     client = OldHttp(scratch)
     client.open()
     assert files(scratch) == []
@@ -98,8 +95,7 @@ def test_a_message_that_comes_to_its_end_after_its_session_is_for_nobody(stage: 
 
 
 def test_its_id_is_none_of_the_later_revisions(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    scratch.start()
+    scratch.serve({"echo": server("echo")})
     client = OldHttp(scratch)
     client.open()
     other = HttpClient(scratch)

@@ -32,8 +32,7 @@ def sites() -> Iterator[ExitStack]:
 def serve(scratch: Scratch, *sites: Site, **keys: object) -> None:
     """A daemon whose config has these servers, called `far`, `far1`, …"""
     names = ["far", *(f"far{number}" for number in range(1, len(sites)))]
-    scratch.configure({name: {"url": site.url, **keys} for name, site in zip(names, sites, strict=True)})
-    scratch.start()
+    scratch.serve({name: {"url": site.url, **keys} for name, site in zip(names, sites, strict=True)})
 
 
 def legacy(scratch: Scratch, capabilities: Message | None = None) -> LinesClient:
@@ -183,8 +182,7 @@ def test_secrets_go_to_the_server_and_nowhere_else(scratch: Scratch, sites: Exit
 
 def test_the_daemons_end_ends_the_session(scratch: Scratch, sites: ExitStack) -> None:
     site = sites.enter_context(LegacySite())
-    scratch.configure({"far": {"url": site.url}})
-    daemon = scratch.start()
+    daemon = scratch.serve({"far": {"url": site.url}})
     client = legacy(scratch)
     assert text_of(client.call("far__echo", text="x")) == "x"
     assert daemon.stop() == 0

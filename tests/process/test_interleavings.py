@@ -41,8 +41,7 @@ def start(scratch: Scratch, seed: int, *more: str) -> None:
         for name, (era, isolation) in SERVERS.items()
     }
     # What a client gives up without a word is given up by the daemon soon.
-    scratch.configure(entries, parked_timeout=3)
-    scratch.start()
+    scratch.serve(entries, parked_timeout=3)
 
 
 def begin(lots: random.Random, member: Marked, name: str) -> None:

@@ -108,8 +108,7 @@ def test_twenty_servers_of_which_some_are_slow_and_some_never_start(scratch: Scr
 
 def test_what_has_changed_meanwhile_is_announced_when_the_server_runs(scratch: Scratch, troupe: Troupe) -> None:
     entry = troupe.entry("x", tools="a b")
-    scratch.configure({"x": entry})
-    daemon = scratch.start()
+    daemon = scratch.serve({"x": entry})
     assert scratch.lines().tools() == ["x__a", "x__b"]
     daemon.stop()
     troupe.set_tools("x", "b c")
@@ -127,8 +126,7 @@ def test_what_has_changed_meanwhile_is_announced_when_the_server_runs(scratch: S
 
 
 def test_a_call_does_not_wait_for_lists_that_are_known(scratch: Scratch, troupe: Troupe) -> None:
-    scratch.configure({"x": troupe.entry("x", troupe.gate, "tools/list")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"x": troupe.entry("x", troupe.gate, "tools/list")})
     assert scratch.lines().tools() == ["x__t"]
     daemon.stop()
     scratch.start()
@@ -143,8 +141,7 @@ def test_a_call_does_not_wait_for_lists_that_are_known(scratch: Scratch, troupe:
 
 
 def test_one_server_alone_is_what_it_was_before_it_runs(scratch: Scratch, troupe: Troupe) -> None:
-    scratch.configure({"x": troupe.entry("x")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"x": troupe.entry("x")})
     assert scratch.frames(server="x").tools() == ["t"]
     daemon.stop()
     scratch.start()
@@ -173,8 +170,7 @@ def test_another_value_behind_a_reference_is_another_server(scratch: Scratch, tr
 
 
 def test_a_catalogue_that_was_tampered_with_is_found_out_anew(scratch: Scratch, troupe: Troupe) -> None:
-    scratch.configure({"x": troupe.entry("x")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"x": troupe.entry("x")})
     assert scratch.lines().tools() == ["x__t"]
     daemon.stop()
     (file,) = (scratch.home / ".local/state/hearth/catalogue/mcp").iterdir()
@@ -197,10 +193,9 @@ def test_a_folder_that_cannot_be_written_to_costs_nothing_but_the_memory(scratch
 
 
 def test_an_eager_server_runs_before_anybody_calls_it_and_comes_back(scratch: Scratch, troupe: Troupe) -> None:
-    scratch.configure(
+    scratch.serve(
         {"x": troupe.entry("x", start="eager", instance_idle=0.05), "y": troupe.entry("y")}, heartbeat_interval=0.05
     )
-    scratch.start()
     (pid,) = pids_of(scratch, "x")
     client = scratch.lines()
     assert text_of(client.call("x__t")) == "x"
@@ -212,8 +207,7 @@ def test_an_eager_server_runs_before_anybody_calls_it_and_comes_back(scratch: Sc
 
 
 def test_an_eager_server_of_each_session_is_started_with_the_session(scratch: Scratch, troupe: Troupe) -> None:
-    scratch.configure({"x": troupe.entry("x", start="eager", isolation="session")})
-    scratch.start()
+    scratch.serve({"x": troupe.entry("x", start="eager", isolation="session")})
     assert running(scratch) == []
     scratch.lines().initialize()
     pids_of(scratch, "x")

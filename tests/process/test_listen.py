@@ -121,8 +121,7 @@ def test_bridges_and_the_command_line_find_port_and_token_in_the_registry(scratc
 
 
 def test_frames_need_the_token(scratch: Scratch) -> None:
-    scratch.configure(**TCP)
-    scratch.start()
+    scratch.serve(**TCP)
     token = entry(scratch)["token"]
     for shown in ({}, {"token": ""}, {"token": token[:-1]}, {"token": token + "0"}, {"token": 1}, {"token": None}):
         for kind in ("hello", "status", "shutdown"):
@@ -134,8 +133,7 @@ def test_frames_need_the_token(scratch: Scratch) -> None:
 
 
 def test_raw_lines_begin_with_the_token(scratch: Scratch) -> None:
-    scratch.configure(**TCP)
-    scratch.start()
+    scratch.serve(**TCP)
     token = entry(scratch)["token"].encode()
     assert json.loads(said(scratch, b"Authorization: Bearer " + token + b"\r\n" + PING))["result"] == {}
     assert json.loads(said(scratch, b"authorization: bearer " + token + b"\n" + PING))["result"] == {}
@@ -146,8 +144,7 @@ def test_raw_lines_begin_with_the_token(scratch: Scratch) -> None:
 
 
 def test_http_needs_the_token_with_every_request(scratch: Scratch) -> None:
-    scratch.configure(**TCP)
-    scratch.start()
+    scratch.serve(**TCP)
     port = int(entry(scratch)["endpoint"].rpartition(":")[2])
 
     connections: list[http.client.HTTPConnection] = []
@@ -177,8 +174,7 @@ def test_http_needs_the_token_with_every_request(scratch: Scratch) -> None:
 
 
 def test_who_does_not_show_the_token_in_time_is_dropped(scratch: Scratch) -> None:
-    scratch.configure(**TCP)
-    scratch.start()
+    scratch.serve(**TCP)
     silent = scratch.own(Stream(entry(scratch)["endpoint"]))
     # The first byte of a frame, and no more.
     silent.send(b"\0")
@@ -189,8 +185,7 @@ def test_who_does_not_show_the_token_in_time_is_dropped(scratch: Scratch) -> Non
 
 @pytest.mark.root
 def test_another_user_gets_nothing_without_the_token(scratch: Scratch) -> None:
-    scratch.configure(**TCP)
-    scratch.start()
+    scratch.serve(**TCP)
     port = entry(scratch)["endpoint"].rpartition(":")[2]
     script = (
         "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1])));"
@@ -250,8 +245,7 @@ def test_where_unix_sockets_cannot_be_made_the_daemon_chooses_a_port_and_says_so
 
 def test_a_port_that_is_left_over_in_the_registry_is_not_sent_a_byte(scratch: Scratch) -> None:
     """The daemon is gone, and another program has got its port: the token must not be shown to that one."""
-    scratch.configure(**TCP)
-    daemon = scratch.start()
+    daemon = scratch.serve(**TCP)
     left = entry(scratch)
     daemon.stop()
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -293,7 +287,6 @@ def test_a_port_whose_entry_was_replaced_meanwhile_is_not_sent_a_byte(
 def test_a_port_that_is_taken_is_told(scratch: Scratch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         where = f"tcp:127.0.0.1:{other.getsockname()[1]}"
-        scratch.configure(listen=where)
-        scratch.start()
+        scratch.serve(listen=where)
         answer = scratch.lines().ask("ping")
         assert f"cannot listen on {where}" in answer["error"]["message"]

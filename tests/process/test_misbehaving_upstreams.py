@@ -61,9 +61,7 @@ class Neighbour(threading.Thread):
 @contextmanager
 def wicked(scratch: Scratch, entry: dict[str, object], **settings: object) -> Iterator[Neighbour]:
     """A daemon with that server as `bad`, and a neighbour who is served before, meanwhile and afterwards."""
-    scratch.configure({"bad": entry, "good": server("echo")}, **settings)
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"bad": entry, "good": server("echo")}, **settings).lines()
     client.initialize()
     neighbour = Neighbour(client)
     neighbour.start()
@@ -106,8 +104,7 @@ def test_garbage_second_answers_and_answers_to_nothing_cost_nobody_an_answer(scr
 def test_a_server_that_floods_its_output_with_what_is_no_message_is_ended_and_holds_nobody_up(
     scratch: Scratch, flood: str
 ) -> None:
-    scratch.configure({"flood": {"command": "/bin/sh", "args": ["-c", flood]}, "echo": server("echo")})
-    scratch.start()
+    scratch.serve({"flood": {"command": "/bin/sh", "args": ["-c", flood]}, "echo": server("echo")})
     client, other = scratch.lines(), scratch.lines()
     waiting = client.begin_call("flood__x")
     for number in range(20):

@@ -109,8 +109,7 @@ def test_a_daemon_that_cannot_be_reached_is_left_and_doctor_reports_both(scratch
 
 
 def test_doctor_reaches_another_daemon_where_its_registry_entry_says(scratch: Scratch) -> None:
-    scratch.configure(listen="tcp:127.0.0.1:0")
-    scratch.start()
+    scratch.serve(listen="tcp:127.0.0.1:0")
     (finding,) = seconds_of(elsewhere(scratch))
     assert finding["fix"].startswith("Stop it: ")
 

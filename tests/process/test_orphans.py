@@ -68,8 +68,7 @@ def served(scratch: Scratch, family: Family) -> LinesClient:
 def test_after_a_violent_end_of_the_daemon_every_descendant_is_gone(
     scratch: Scratch, family: Family, number: signal.Signals
 ) -> None:
-    scratch.configure({family.name: family.entry})
-    daemon = scratch.start()
+    daemon = scratch.serve({family.name: family.entry})
     served(scratch, family)
     os.kill(daemon.pid, number)
     assert family.is_over(BOUND_SECONDS)
@@ -77,8 +76,7 @@ def test_after_a_violent_end_of_the_daemon_every_descendant_is_gone(
 
 
 def test_a_quit_at_the_terminal_leaves_nobody_behind(scratch: Scratch, family: Family) -> None:
-    scratch.configure({family.name: family.entry})
-    daemon = scratch.start()
+    daemon = scratch.serve({family.name: family.entry})
     served(scratch, family)
     pid = daemon.pid
     # As the kernel does it, to everybody in the foreground: first the one that was there first.
@@ -90,8 +88,7 @@ def test_a_quit_at_the_terminal_leaves_nobody_behind(scratch: Scratch, family: F
 
 
 def test_a_daemon_whose_watcher_is_killed_goes_out_in_order(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    daemon = scratch.start()
+    daemon = scratch.serve({"echo": server("echo")})
     client = scratch.lines()
     client.initialize()
     assert client.tools()
@@ -105,8 +102,7 @@ def test_a_daemon_whose_watcher_is_killed_goes_out_in_order(scratch: Scratch) ->
 
 @pytest.mark.quick
 def test_after_the_watcher_alone_is_killed_every_descendant_is_gone(scratch: Scratch, family: Family) -> None:
-    scratch.configure({family.name: family.entry})
-    daemon = scratch.start()
+    daemon = scratch.serve({family.name: family.entry})
     served(scratch, family)
     pid = daemon.pid
     daemon.process.kill()
@@ -117,8 +113,7 @@ def test_after_the_watcher_alone_is_killed_every_descendant_is_gone(scratch: Scr
 
 @pytest.mark.quick
 def test_the_daemon_reaps_the_orphans_of_its_servers(scratch: Scratch, family: Family) -> None:
-    scratch.configure({family.name: family.entry}, heartbeat_interval=0.1)
-    daemon = scratch.start()
+    daemon = scratch.serve({family.name: family.entry}, heartbeat_interval=0.1)
     _, escaped, *_ = family.pids(served(scratch, family))
     parent = Path(f"/proc/{escaped}/stat").read_text().rpartition(")")[2].split()[1]
     assert int(parent) == daemon.pid
@@ -129,8 +124,7 @@ def test_the_daemon_reaps_the_orphans_of_its_servers(scratch: Scratch, family: F
 def test_a_server_that_is_reloaded_away_takes_its_group_and_the_rest_goes_with_the_daemon(
     scratch: Scratch, family: Family
 ) -> None:
-    scratch.configure({family.name: family.entry})
-    daemon = scratch.start()
+    daemon = scratch.serve({family.name: family.entry})
     client = served(scratch, family)
     itself, *escaped_and_group = family.pids(client)
     escaped, group = escaped_and_group[:2], escaped_and_group[2:]

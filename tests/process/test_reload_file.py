@@ -55,8 +55,7 @@ def test_a_change_is_noticed_by_itself_however_it_is_written(
     scratch: Scratch, write: Callable[[Path, str], None]
 ) -> None:
     settings = {"idle_timeout": 0, "heartbeat_interval": SELDOM}
-    scratch.configure({"first": server("echo")}, **settings)
-    scratch.start()
+    scratch.serve({"first": server("echo")}, **settings)
     write(scratch.config, toml(settings, {"second": server("echo")}))
     noticed(scratch, "second")
     # In the new place, if it is one.
@@ -71,9 +70,7 @@ def test_a_folder_that_is_made_later_is_noticed(scratch: Scratch) -> None:
 
 
 def test_a_file_that_is_away_for_a_while_costs_no_server_its_process(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    scratch.start()
-    client = scratch.frames()
+    client = scratch.serve({"echo": server("echo")}).frames()
     client.call("echo__echo", text="x")
     (pid,) = pids_of(scratch, "echo")
     text = scratch.config.read_text()
@@ -90,8 +87,7 @@ def test_a_file_that_is_away_for_a_while_costs_no_server_its_process(scratch: Sc
 
 
 def test_a_file_that_stays_away_is_a_config_of_defaults(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    scratch.start()
+    scratch.serve({"echo": server("echo")})
     scratch.config.unlink()
     until(lambda: servers(scratch) == [], "the default config is in force")
     assert scratch.status()["configError"] is None
@@ -115,8 +111,7 @@ def test_a_file_that_was_named_and_vanishes_leaves_the_old_config_running_until_
 
 
 def test_a_mistake_is_told_and_mended_without_anybody_asking(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    scratch.start()
+    scratch.serve({"echo": server("echo")})
     scratch.write_config("idle_timeout = [\n")
     until(lambda: scratch.status()["configError"], "the mistake is noticed")
     assert servers(scratch) == ["echo"]
@@ -126,9 +121,7 @@ def test_a_mistake_is_told_and_mended_without_anybody_asking(scratch: Scratch) -
 
 
 def test_a_file_that_is_only_touched_announces_nothing_and_costs_no_process(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")}, log_level="debug")
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"echo": server("echo")}, log_level="debug").lines()
     client.initialize()
     client.tools()
     (pid,) = pids_of(scratch, "echo")

@@ -12,9 +12,7 @@ def reload(scratch: Scratch) -> None:
 
 
 def test_a_bridge_keeps_the_pace_of_heartbeats_that_it_was_told(scratch: Scratch) -> None:
-    scratch.configure(idle_timeout=0, heartbeat_interval=600)
-    scratch.start()
-    former = scratch.frames()
+    former = scratch.serve(idle_timeout=0, heartbeat_interval=600).frames()
     assert former.session["heartbeatSeconds"] == 600
     scratch.configure(idle_timeout=0, heartbeat_interval=0.05)
     reload(scratch)
@@ -29,9 +27,7 @@ def test_a_bridge_keeps_the_pace_of_heartbeats_that_it_was_told(scratch: Scratch
 
 
 def test_limits_of_connections_hold_for_those_that_are_opened_from_then_on(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")}, message_limit=8192)
-    scratch.start()
-    former = scratch.lines()
+    former = scratch.serve({"echo": server("echo")}, message_limit=8192).lines()
     text = "x" * 20_000
 
     def is_refused() -> bool:
@@ -46,8 +42,7 @@ def test_limits_of_connections_hold_for_those_that_are_opened_from_then_on(scrat
 
 
 def test_a_shorter_pace_does_not_wait_for_the_former_one(scratch: Scratch) -> None:
-    scratch.configure(idle_timeout=0, heartbeat_interval=10_000)
-    daemon = scratch.start()
+    daemon = scratch.serve(idle_timeout=0, heartbeat_interval=10_000)
     scratch.configure(idle_timeout=0.2, heartbeat_interval=10_000)
     reload(scratch)
     assert daemon.wait() == 0
@@ -69,8 +64,7 @@ def test_each_setting_of_connections_that_come_is_in_force(scratch: Scratch) -> 
 
 def test_the_time_that_lists_wait_is_in_force_at_once(scratch: Scratch) -> None:
     servers = {"silent": server("silent"), "echo": server("echo")}
-    scratch.configure(servers, list_timeout=10_000)
-    scratch.start()
+    scratch.serve(servers, list_timeout=10_000)
     scratch.configure(servers, list_timeout=0.3)
     reload(scratch)
     assert scratch.lines().tools() == ["echo__add", "echo__echo"]
@@ -78,9 +72,7 @@ def test_the_time_that_lists_wait_is_in_force_at_once(scratch: Scratch) -> None:
 
 def test_the_time_that_answers_are_delivered_after_the_end_of_input_is_in_force_at_once(scratch: Scratch) -> None:
     servers = {"count": server("counting", scratch.home / "ledger")}
-    scratch.configure(servers, eof_timeout=10_000)
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve(servers, eof_timeout=10_000).lines()
     client.tools()
     scratch.configure(servers, eof_timeout=0.2)
     reload(scratch)
@@ -92,8 +84,7 @@ def test_the_time_that_answers_are_delivered_after_the_end_of_input_is_in_force_
 
 
 def test_what_is_logged_changes_at_once(scratch: Scratch) -> None:
-    scratch.configure(log_level="error")
-    scratch.start()
+    scratch.serve(log_level="error")
     assert "is in force" not in scratch.logged()
     scratch.configure(log_level="debug")
     # Noticed by itself, which is told at the level that holds by then.

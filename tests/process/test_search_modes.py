@@ -21,12 +21,11 @@ ODD = b'{ "text" : "\\u00e9\\/\\ud83d", "n":1e2 ,"deep":[[{}]], "text" : "last" 
 @pytest.fixture(scope="module")
 def searching(shared: Scratch) -> Scratch:
     """A daemon with servers of both eras, whose clients search."""
-    shared.configure(
+    shared.serve(
         {"old": server("recording", shared.home / "old"), "new": server("modern", shared.home / "new")}
         | {"count": server("counting", shared.home / "ledger")},
         mode="search",
     )
-    shared.start()
     return shared
 
 
@@ -151,9 +150,7 @@ def test_progress_comes_under_the_clients_own_token_and_a_cancel_reaches_the_ser
 
 
 def test_auto_goes_by_the_number_of_tools_and_tells_when_it_is_passed(scratch: Scratch) -> None:
-    scratch.configure({"change": server("changing")}, search_threshold=4)
-    scratch.start()
-    client = scratch.frames(mode="auto")
+    client = scratch.serve({"change": server("changing")}, search_threshold=4).frames(mode="auto")
     client.initialize()
     assert len(client.tools()) == 4
     client.call("change__grow", name="fifth")
@@ -168,8 +165,7 @@ def test_auto_goes_by_the_number_of_tools_and_tells_when_it_is_passed(scratch: S
 
 
 def test_the_bridge_decides_before_the_config(scratch: Scratch) -> None:
-    scratch.configure({"change": server("changing")}, mode="search")
-    scratch.start()
+    scratch.serve({"change": server("changing")}, mode="search")
     assert scratch.frames().tools() == FIVE
     assert len(scratch.frames(mode="full").tools()) == 4
     modes = {session["mode"] for session in scratch.status()["sessions"]}
@@ -184,8 +180,7 @@ def test_a_mode_that_is_none_is_refused(scratch: Scratch) -> None:
 
 
 def test_of_one_server_alone_tools_have_their_own_names(scratch: Scratch) -> None:
-    scratch.configure({"change": server("changing"), "other": server("paging", 3)})
-    scratch.start()
+    scratch.serve({"change": server("changing"), "other": server("paging", 3)})
     client = scratch.frames(mode="search", server="change")
     client.initialize()
     assert client.tools() == FIVE
@@ -201,8 +196,7 @@ def test_of_one_server_alone_tools_have_their_own_names(scratch: Scratch) -> Non
 
 def test_after_the_daemon_is_killed_only_what_may_run_twice_is_called_again(scratch: Scratch) -> None:
     ledger = scratch.home / "ledger"
-    scratch.configure({"count": server("counting", ledger, 100)})
-    daemon = scratch.start()
+    daemon = scratch.serve({"count": server("counting", ledger, 100)})
     bridge = BridgeProcess(scratch.home, "--mode", "search", environment=scratch.environment())
     try:
         bridge.send(request("i", "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}}))

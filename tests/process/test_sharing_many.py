@@ -71,8 +71,7 @@ def test_a_call_that_is_never_answered_holds_up_nobody(house: House) -> None:
 def test_a_server_that_is_slow_to_start_holds_up_nobody(scratch: Scratch) -> None:
     gate = scratch.home / "gate"
     os.mkfifo(gate)
-    scratch.configure({"slow": server("keeping", "--gate", gate), "quick": server("keeping")})
-    scratch.start()
+    scratch.serve({"slow": server("keeping", "--gate", gate), "quick": server("keeping")})
     client, other = scratch.frames(), scratch.lines()
     client.initialize()
     late = client.begin_call("slow__count")
@@ -84,8 +83,7 @@ def test_a_server_that_is_slow_to_start_holds_up_nobody(scratch: Scratch) -> Non
 
 
 def test_a_server_that_does_not_read_holds_up_nobody(scratch: Scratch) -> None:
-    scratch.configure({"deaf": server("deaf", "tools/list"), "quick": server("keeping")}, upstream_queue_limit=100_000)
-    scratch.start()
+    scratch.serve({"deaf": server("deaf", "tools/list"), "quick": server("keeping")}, upstream_queue_limit=100_000)
     client = scratch.frames()
     client.initialize()
     client.tools()
@@ -101,8 +99,7 @@ def test_a_server_that_does_not_read_holds_up_nobody(scratch: Scratch) -> None:
 
 @pytest.mark.parametrize("limit", [1, 3])
 def test_a_server_is_never_given_more_at_a_time_than_it_takes(scratch: Scratch, limit: int) -> None:
-    scratch.configure({"crowd": server("crowded", limit + 1, max_concurrency=limit)})
-    scratch.start()
+    scratch.serve({"crowd": server("crowded", limit + 1, max_concurrency=limit)})
     clients = [scratch.frames(), scratch.lines(), scratch.frames()]
     for client in clients:
         client.initialize()
@@ -113,9 +110,7 @@ def test_a_server_is_never_given_more_at_a_time_than_it_takes(scratch: Scratch, 
 
 
 def test_without_a_limit_a_server_is_given_everything_at_once(scratch: Scratch) -> None:
-    scratch.configure({"crowd": server("crowded", 24)})
-    scratch.start()
-    client = scratch.frames()
+    client = scratch.serve({"crowd": server("crowded", 24)}).frames()
     client.initialize()
     ids = [client.begin_call("crowd__wait", key=key) for key in range(24)]
     assert max(json.loads(text_of(client.answer_to(id_)))["most"] for id_ in ids) == 24

@@ -74,8 +74,7 @@ def test_a_counter_in_memory_tells_who_shares_it(scratch: Scratch, isolation: st
 
 def test_the_server_s_folder_is_the_client_s_where_it_is_not_shared(scratch: Scratch) -> None:
     entries = {mode: server("keeping", isolation=mode) for mode in ("shared", "workspace", "session")}
-    scratch.configure(entries)
-    scratch.start()
+    scratch.serve(entries)
     found = {
         place: {mode: counted(scratch, place).call(f"{mode}__count")["cwd"] for mode in entries} for place in ("A", "B")
     }
@@ -87,8 +86,7 @@ def test_the_server_s_folder_is_the_client_s_where_it_is_not_shared(scratch: Scr
 def test_a_configured_folder_counts_in_every_mode(scratch: Scratch) -> None:
     own = folder(scratch, "own")
     entries = {mode: server("keeping", isolation=mode, cwd=own) for mode in ("shared", "workspace", "session")}
-    scratch.configure(entries)
-    scratch.start()
+    scratch.serve(entries)
     client = counted(scratch)
     assert {client.call(f"{mode}__count")["cwd"] for mode in entries} == {own}
 
@@ -102,8 +100,7 @@ def test_clients_without_a_folder_share_no_workspace(scratch: Scratch) -> None:
 def test_a_project_s_server_is_auto_per_workspace(scratch: Scratch) -> None:
     entry = server("keeping")
     assert isinstance(entry["args"], list)
-    scratch.configure({"keep": {**entry, "args": [*entry["args"], "--file", "./starts"]}})
-    scratch.start()
+    scratch.serve({"keep": {**entry, "args": [*entry["args"], "--file", "./starts"]}})
     states = [counted(scratch, place).call() for place in ("A", "B", "A")]
     assert [state["count"] for state in states] == [1, 1, 2]
     for place in ("A", "B"):

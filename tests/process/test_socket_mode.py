@@ -44,8 +44,7 @@ def test_a_socket_that_is_open_to_a_group_lets_its_members_in_by_a_supplementary
     group = grp.getgrnam("adm").gr_gid
     scratch.home.chmod(0o755)
     scratch.runtime.chmod(0o755)
-    scratch.configure(socket_mode="0660", allowed_gids=[group])
-    scratch.start()
+    scratch.serve(socket_mode="0660", allowed_gids=[group])
     folder = Path(scratch.socket).parent
     assert (mode_of(scratch.socket), mode_of(folder), mode_of(scratch.folder)) == (0o660, 0o710, 0o700)
     assert (os.stat(scratch.socket).st_gid, os.stat(folder).st_gid) == (group, group)
@@ -61,8 +60,7 @@ def test_a_member_of_a_group_that_is_not_allowed_is_refused(scratch: Scratch) ->
     scratch.home.chmod(0o755)
     scratch.runtime.chmod(0o755)
     group = grp.getgrnam("adm").gr_gid
-    scratch.configure(socket_mode="0660", allowed_gids=[group])
-    scratch.start()
+    scratch.serve(socket_mode="0660", allowed_gids=[group])
     scratch.configure(socket_mode="0660", allowed_gids=[])
     assert hearth(scratch, "reload").returncode == 0
     answer = json.loads(knock(scratch, group).stdout)
@@ -70,8 +68,7 @@ def test_a_member_of_a_group_that_is_not_allowed_is_refused(scratch: Scratch) ->
 
 
 def test_a_reload_leaves_the_modes_as_they_are(scratch: Scratch) -> None:
-    scratch.configure(socket_mode="0660")
-    scratch.start()
+    scratch.serve(socket_mode="0660")
     folder = Path(scratch.socket).parent
     folder.chmod(0o711)
     scratch.configure(socket_mode="0600")
@@ -82,8 +79,7 @@ def test_a_reload_leaves_the_modes_as_they_are(scratch: Scratch) -> None:
 def test_without_the_setting_the_next_start_closes_what_was_open(scratch: Scratch) -> None:
     scratch.configure(socket_mode="0660")
     scratch.start().stop()
-    scratch.configure()
-    scratch.start()
+    scratch.serve()
     assert (mode_of(scratch.socket), mode_of(Path(scratch.socket).parent)) == (0o600, 0o700)
 
 

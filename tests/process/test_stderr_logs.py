@@ -23,8 +23,7 @@ def texts(path: Path) -> list[tuple[str, str]]:
 
 
 def served(scratch: Scratch, **keys: object) -> LinesClient:
-    scratch.configure({"loud": server("shouting", **keys)})
-    scratch.start()
+    scratch.serve({"loud": server("shouting", **keys)})
     return attached(scratch)
 
 

@@ -29,9 +29,7 @@ CHECK_SECONDS = 0.3
 
 
 def test_a_server_that_nobody_calls_is_ended_and_comes_back_with_the_next_call(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo", upstream_idle=IDLE_SECONDS)})
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({"echo": server("echo", upstream_idle=IDLE_SECONDS)}).lines()
     tools = client.tools()
     assert text_of(client.call("echo__echo", text="one")) == "one"
     (pid,) = pids_of(scratch, "echo")
@@ -48,13 +46,12 @@ def test_a_server_that_nobody_calls_is_ended_and_comes_back_with_the_next_call(s
 
 
 def test_a_server_of_one_conversation_is_not_idle_unless_its_entry_says_so(scratch: Scratch) -> None:
-    scratch.configure(
+    scratch.serve(
         {
             "kept": server("echo", isolation="session"),
             "let": server("echo", isolation="session", upstream_idle=IDLE_SECONDS),
         }
     )
-    scratch.start()
     client = scratch.lines()
     for name in ("kept", "let"):
         client.call(f"{name}__echo", text="x")
@@ -106,9 +103,7 @@ async def test_a_server_that_answers_its_checks_lives_on(monkeypatch: pytest.Mon
 
 def test_servers_that_exit_right_behind_their_first_list_do_not_stay_starting(scratch: Scratch) -> None:
     names = [f"brief{number}" for number in range(8)]
-    scratch.configure({name: server("dying", "--behind", "tools/list") for name in names})
-    scratch.start()
-    client = scratch.lines()
+    client = scratch.serve({name: server("dying", "--behind", "tools/list") for name in names}).lines()
     # Together: the exit of one is then noticed in the turn of the loop in which its answer is.
     calls = [client.begin_call(f"{name}__echo", text="x") for name in names]
     # A server that was ready for a moment may have taken its call. No call waits for a start that never ends.

@@ -112,6 +112,11 @@ class Scratch:
         assert daemon.said == "ok\n", f"{daemon.said!r}; {daemon.stderr()}"
         return daemon
 
+    def serve(self, servers: Mapping[str, Mapping[str, object]] | None = None, **settings: object) -> "Daemon":
+        """Write the config file and start a daemon on it."""
+        self.configure(servers, **settings)
+        return self.start()
+
     def attempt(
         self, *arguments: str, command: tuple[str, ...] = COMMAND, fds: tuple[int, ...] = (), **environment: str
     ) -> "Daemon":
@@ -205,6 +210,12 @@ class Daemon:
         """The daemon's own pid, by its registry entry."""
         found: dict[str, Any] = json.loads(self._scratch.registry.read_text())
         return int(found["pid"])
+
+    def lines(self) -> LinesClient:
+        return self._scratch.lines()
+
+    def frames(self, **hello: object) -> FramesClient:
+        return self._scratch.frames(**hello)
 
     def stderr(self) -> str:
         self._errors.seek(0)

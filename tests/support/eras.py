@@ -17,14 +17,13 @@ CLIENTS = pytest.mark.parametrize("era", ["legacy", "modern"])
 
 def serve_both(scratch: Scratch) -> None:
     """Start a daemon with a server of each era: `old` and `new` keep what they receive in files of their names."""
-    scratch.configure(
+    scratch.serve(
         {"old": server("recording", scratch.home / "old"), "new": server("modern", scratch.home / "new")}
         | {"count": server("counting", scratch.home / "ledger"), "change": server("changing")}
         # Never shared more narrowly because of what it asks, so that each question goes the same way.
         | {"ask": server("asking", isolation="shared")}
         | {"page": server("paging", 5), "loop": server("paging", 5, "--loop")}
     )
-    scratch.start()
     with scratch.lines() as client:
         # Everything runs: the tests are not about starting.
         client.tools()

@@ -30,8 +30,7 @@ class Corner:
 
     def start(self, **settings: Any) -> None:
         entries = {name: server.entry(**keys) for name, (server, keys) in self._servers.items()}
-        self._scratch.configure(entries, **settings)
-        self._scratch.start()
+        self._scratch.serve(entries, **settings)
 
     def client(self, revision: str, name: str = "somebody", bare: bool = False) -> Client:
         """A client on a connection of its own, which has said its first words."""

@@ -20,13 +20,12 @@ class Stage:
         self._complaints = scratch.home / "complaints"
         self._clients: dict[tuple[str, str, bool], Client] = {}
         words = ["-I", "-S", str(SERVER)]
-        scratch.configure(
+        self.daemon = scratch.serve(
             {
                 revision: {"command": sys.executable, "args": [*words, revision, str(self._complaints)]}
                 for revision in REVISIONS
             }
         )
-        self.daemon = scratch.start()
 
     def desk(self, client: str, upstream: str, wire: str) -> Desk:
         """A client of that revision on that wire, turned to the server of that revision."""

@@ -135,8 +135,7 @@ class Stage(Corner):
 
     def start(self, **settings: Any) -> None:
         entries = {name: server.entry(**keys) for name, (server, keys) in self._servers.items()}
-        self.scratch.configure({**entries, **self._others}, **settings)
-        self.daemon = self.scratch.start()
+        self.daemon = self.scratch.serve({**entries, **self._others}, **settings)
 
     def restart(self, **settings: Any) -> None:
         """Another daemon in the place of the one that runs; no client is carried over."""
