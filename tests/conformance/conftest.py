@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.conformance.edge_case_calls import NEWEST_LEGACY
 from support.conformance.edge_cases import Corner
+from support.conformance.revisions import MODERN
 from support.daemon import Scratch
 
 
@@ -15,3 +17,9 @@ def corner() -> Iterator[Corner]:
         opened = Corner(scratch)
         yield opened
         opened.close()
+
+
+@pytest.fixture(params=[NEWEST_LEGACY, MODERN])
+def revision(request: pytest.FixtureRequest) -> str:
+    """Name the revision of a client: the newest of each era in turn."""
+    return request.param

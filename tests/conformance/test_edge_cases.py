@@ -5,7 +5,6 @@ import pytest
 from support.conformance.clients import CANCELLED, UPDATED
 from support.conformance.edge_case_calls import (
     ANSWER,
-    ERAS,
     INVALID_PARAMS,
     NEWEST_LEGACY,
     PAGE,
@@ -234,7 +233,6 @@ def test_roots_may_be_asked_for_out_of_the_blue(corner: Corner, isolation: str) 
     assert isolation == "shared" or answer["result"]["roots"] == [{"uri": "file:///home/somebody", "name": "somebody"}]
 
 
-@ERAS
 def test_a_burst_of_changes_is_told_at_least_once_and_not_each_time(corner: Corner, revision: str) -> None:
     server = corner.server(LEGACY_SERVER, isolation="shared")
     corner.start()
@@ -254,7 +252,6 @@ def test_a_burst_of_changes_is_told_at_least_once_and_not_each_time(corner: Corn
     assert len(client.notices) < 20
 
 
-@ERAS
 def test_a_link_that_was_never_listed_leads_to_the_server_that_gave_it(corner: Corner, revision: str) -> None:
     server, other = corner.server(LEGACY_SERVER), corner.server(LEGACY_SERVER, "other")
     corner.start()
@@ -273,7 +270,6 @@ def test_a_link_that_was_never_listed_leads_to_the_server_that_gave_it(corner: C
     assert "resources/read" not in other.methods() + server.methods()
 
 
-@ERAS
 def test_of_two_servers_with_one_uri_the_first_keeps_it_and_the_other_s_is_prefixed(
     corner: Corner, revision: str
 ) -> None:
@@ -299,7 +295,6 @@ def test_of_two_servers_with_one_uri_the_first_keeps_it_and_the_other_s_is_prefi
         assert outcome(client, id).result["content"][0]["uri"] == uri
 
 
-@ERAS
 def test_of_two_subscriptions_to_one_uri_of_two_servers_one_may_end_alone(corner: Corner, revision: str) -> None:
     listed = [{"uri": "same:thing", "name": "thing"}]
     first, second = (corner.server(LEGACY_SERVER, name, resources=listed) for name in ("first", "second"))

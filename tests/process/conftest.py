@@ -9,12 +9,13 @@ import uvloop
 from support import scripted_daemon
 from support.changing_tools import ChangingTools
 from support.chaos.home import Home, scratch_home
+from support.conformance.revisions import MODERN
 from support.daemon import Scratch
 from support.eras import Speaker, opened, serve_both
 from support.http import raw as http_door
 from support.oauth import Authority
 from support.puppets.sharing import House
-from support.puppets.stage import Actor, Stage
+from support.puppets.stage import NEWEST_LEGACY, Actor, Stage
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
@@ -123,3 +124,27 @@ def authority() -> Iterator[Authority]:
 def changing(scratch: Scratch) -> ChangingTools:
     """Prepare a server that changes its tools after they were approved."""
     return ChangingTools(scratch)
+
+
+@pytest.fixture(params=["lines", "frames"])
+def wire(request: pytest.FixtureRequest) -> str:
+    """Name each wire of the socket in turn."""
+    return request.param
+
+
+@pytest.fixture(params=["legacy", "modern"])
+def era(request: pytest.FixtureRequest) -> str:
+    """Name the era of a client: each in turn."""
+    return request.param
+
+
+@pytest.fixture(params=[NEWEST_LEGACY, MODERN])
+def revision(request: pytest.FixtureRequest) -> str:
+    """Name the revision of a client: the newest of each era in turn."""
+    return request.param
+
+
+@pytest.fixture(params=[NEWEST_LEGACY, MODERN])
+def upstream(request: pytest.FixtureRequest) -> str:
+    """Name the revision of a server: the newest of each era in turn."""
+    return request.param

@@ -13,7 +13,11 @@ from support.daemon import Scratch, server
 from support.kernel import until
 
 LIMIT = 1000
-WIRES = pytest.mark.parametrize("wire", ["lines", "bridge"])
+
+
+@pytest.fixture(params=["lines", "bridge"])
+def wire(request: pytest.FixtureRequest) -> str:
+    return request.param
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +40,6 @@ def client(serving: Scratch, wire: str) -> Iterator[Client]:
         yield opened
 
 
-@WIRES
 def test_a_batch_gets_one_array_with_an_answer_to_each_request_and_to_what_is_no_message(client: Client) -> None:
     send(
         client,
@@ -58,7 +61,6 @@ def test_a_batch_gets_one_array_with_an_answer_to_each_request_and_to_what_is_no
     assert client.aside == []
 
 
-@WIRES
 def test_members_run_at_the_same_time_and_progress_comes_before_their_array(client: Client) -> None:
     slow = call(1, "count__read", key="slow", delay=400, steps=2)
     slow["params"]["_meta"] = {"progressToken": "t"}
@@ -71,7 +73,6 @@ def test_members_run_at_the_same_time_and_progress_comes_before_their_array(clie
     assert (text_of(answers[1]), text_of(answers[2])) == ("read slow", "read quick")
 
 
-@WIRES
 def test_a_batch_that_wants_no_answer_gets_none(client: Client) -> None:
     send(client, notice("notifications/roots/list_changed"), {"jsonrpc": "2.0", "id": "hearth-x-1", "result": {}})
     assert client.ask("ping", id="end")["result"] == {}
@@ -89,14 +90,12 @@ def test_a_bridge_owes_nothing_for_a_batch_that_is_done(serving: Scratch) -> Non
         assert (client.process.wait(), client.process.stderr()) == (0, "")
 
 
-@WIRES
 @pytest.mark.parametrize("indent", [1, 4])
 def test_a_batch_may_be_pretty_printed(client: Client, indent: int) -> None:
     client.send_line(json.dumps([request(1, "ping"), request(2, "ping")], indent=indent).encode())
     assert set(received(client)) == {1, 2}
 
 
-@WIRES
 def test_a_batch_may_have_a_message_on_each_line(client: Client) -> None:
     for line in ("[", json.dumps(request(1, "ping")) + ",", json.dumps(request(2, "ping")), "]"):
         client.send_line(line.encode())
@@ -120,7 +119,6 @@ def test_frames_carry_one_answer_to_the_batch_s_line(serving: Scratch) -> None:
 # --- refusals
 
 
-@WIRES
 @pytest.mark.parametrize("version", [None, "2024-11-05", "2025-06-18", "2025-11-25"])
 def test_a_session_of_another_revision_is_told_once_that_it_has_no_batches(
     serving: Scratch, wire: str, version: str | None
@@ -152,7 +150,6 @@ def test_a_modern_session_has_no_batches_and_a_batch_has_no_modern_requests(serv
     assert answers["p"]["result"] == {}
 
 
-@WIRES
 def test_initialize_is_refused_in_a_batch_and_changes_nothing(client: Client) -> None:
     opening = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     send(client, request("i", "initialize", **opening), request("p", "ping"))
@@ -165,7 +162,6 @@ def test_initialize_is_refused_in_a_batch_and_changes_nothing(client: Client) ->
     assert set(received(client)) == {1}
 
 
-@WIRES
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
@@ -183,7 +179,6 @@ def test_what_is_no_batch_is_refused_as_a_whole(client: Client, line: bytes, cod
     assert client.ask("ping", id="end")["result"] == {}
 
 
-@WIRES
 def test_a_batch_of_batches_and_of_an_id_twice_spoils_only_those(client: Client) -> None:
     send(client, [request(1, "ping")], call(2, "count__read", key="first", delay=100), request(2, "ping"))
     found = json.loads(client.receive_line())
@@ -192,7 +187,6 @@ def test_a_batch_of_batches_and_of_an_id_twice_spoils_only_those(client: Client)
     ]  # fmt: skip
 
 
-@WIRES
 def test_the_largest_batch_is_answered_in_full(client: Client) -> None:
     send(client, *(request(number, "ping") for number in range(LIMIT)))
     assert sorted(received(client)) == list(range(LIMIT))
@@ -201,7 +195,6 @@ def test_the_largest_batch_is_answered_in_full(client: Client) -> None:
 # --- cancellation, and the end
 
 
-@WIRES
 def test_a_member_may_be_cancelled_by_a_later_line(serving: Scratch, client: Client, wire: str) -> None:
     send(client, call("h", "rec__hold", mark=wire), call("e", "echo__echo", text="heard"))
     record = serving.home / "record"
@@ -212,7 +205,6 @@ def test_a_member_may_be_cancelled_by_a_later_line(serving: Scratch, client: Cli
     assert client.ask("ping", id="h")["result"] == {}
 
 
-@WIRES
 def test_a_batch_whose_members_were_all_cancelled_has_no_answer(client: Client) -> None:
     send(client, call(1, "rec__hold"), call(2, "rec__hold"), notice("notifications/cancelled", requestId=1))
     client.notify("notifications/cancelled", {"requestId": 2})
@@ -220,7 +212,6 @@ def test_a_batch_whose_members_were_all_cancelled_has_no_answer(client: Client) 
     assert client.aside == []
 
 
-@WIRES
 def test_a_session_that_ends_in_the_middle_of_a_batch_leaves_nothing(
     serving: Scratch, client: Client, wire: str
 ) -> None:
@@ -237,7 +228,6 @@ def test_a_session_that_ends_in_the_middle_of_a_batch_leaves_nothing(
     assert "Traceback" not in serving.logged()
 
 
-@WIRES
 def test_a_batch_is_answered_after_the_client_has_said_everything(client: Client) -> None:
     send(client, call(1, "count__read", key="late", delay=200), request(2, "ping"))
     if isinstance(client, Bridged):

@@ -40,7 +40,6 @@ def serves(scratch: Scratch) -> bool:
         return "result" in client.ask("ping")
 
 
-@pytest.mark.parametrize("wire", ["lines", "frames"])
 def test_every_request_is_answered_with_the_reason(broken: Scratch, wire: str) -> None:
     client = broken.lines() if wire == "lines" else broken.frames()
     for id, method in [(1, "initialize"), ("two", "tools/list"), (3.5, "server/discover"), (2**70, "ping")]:
@@ -49,7 +48,6 @@ def test_every_request_is_answered_with_the_reason(broken: Scratch, wire: str) -
     assert_explained(client.ask("ping", id="last"), "last", AT_FAULT)
 
 
-@pytest.mark.parametrize("wire", ["lines", "frames"])
 def test_each_request_of_a_batch_is_answered_with_the_reason_in_one_array(broken: Scratch, wire: str) -> None:
     client = broken.lines() if wire == "lines" else broken.frames()
     notice = {"jsonrpc": "2.0", "method": "notifications/x"}

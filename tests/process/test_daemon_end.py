@@ -44,7 +44,6 @@ def test_a_daemon_that_was_never_used_goes_out_too(scratch: Scratch) -> None:
     assert_nothing_is_left(scratch)
 
 
-@pytest.mark.parametrize("wire", ["lines", "frames"])
 def test_an_open_session_holds_the_daemon(scratch: Scratch, wire: str) -> None:
     daemon = scratch.serve(idle_timeout=0.1)
     client = scratch.lines() if wire == "lines" else scratch.frames()

@@ -9,7 +9,7 @@ import pytest
 
 from support.clients import MODERN, PREFIX, Message, modern, text_of
 from support.daemon import Scratch, server
-from support.eras import CHANGED, CLIENTS, WIRES, Speaker, opened, received
+from support.eras import CHANGED, Speaker, opened, received
 
 LEGACY_VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 # Declared once and for all, whatever the servers of the moment have.
@@ -35,7 +35,6 @@ QUESTIONS = [
 # --- openings
 
 
-@WIRES
 @pytest.mark.parametrize("version", LEGACY_VERSIONS)
 def test_initialize_echoes_a_known_version(both: Scratch, wire: str, version: str) -> None:
     result = opened(both, wire).initialize(version)
@@ -58,7 +57,6 @@ def test_initialize_is_legacy_whatever_its_meta_says(both: Scratch) -> None:
     assert result["protocolVersion"] == "2025-06-18"
 
 
-@WIRES
 def test_discover_says_what_a_modern_client_must_know(both: Scratch, wire: str) -> None:
     result = opened(both, wire).ask("server/discover", modern())["result"]
     assert result["resultType"] == "complete"
@@ -124,7 +122,6 @@ def test_a_server_that_refuses_the_handshake_first_is_listened_to_all_the_same(s
 # --- refusals
 
 
-@WIRES
 def test_an_unknown_modern_version_is_refused_with_those_that_are_served(both: Scratch, wire: str) -> None:
     meta = {f"{PREFIX}protocolVersion": "2027-01-01"}
     error = opened(both, wire).ask("tools/list", modern(_meta=meta))["error"]
@@ -155,20 +152,17 @@ def test_a_method_that_an_era_does_not_have_is_not_found(speaker: Speaker, metho
     assert method in error["message"]
 
 
-@CLIENTS
 @pytest.mark.parametrize("cursor", ["", "page2"])
 def test_a_cursor_is_bad_params_because_the_list_has_one_page(speaker: Speaker, cursor: str) -> None:
     assert speaker.ask("tools/list", cursor=cursor)["error"]["code"] == -32602
 
 
-@CLIENTS
 def test_an_unknown_tool_is_bad_params(speaker: Speaker) -> None:
     error = speaker.call("old__none")["error"]
     assert error["code"] == -32602
     assert "old__none" in error["message"]
 
 
-@WIRES
 def test_a_legacy_client_s_ping_is_answered(both: Scratch, wire: str) -> None:
     assert opened(both, wire).ask("ping")["result"] == {}
 
@@ -176,7 +170,6 @@ def test_a_legacy_client_s_ping_is_answered(both: Scratch, wire: str) -> None:
 # --- tools
 
 
-@CLIENTS
 def test_the_list_has_the_tools_of_all_servers_in_the_config_s_order(speaker: Speaker) -> None:
     result = speaker.ask("tools/list")["result"]
     names = [tool["name"] for tool in result["tools"]]
@@ -192,13 +185,11 @@ def test_the_list_has_the_tools_of_all_servers_in_the_config_s_order(speaker: Sp
         assert set(result) == {"tools"}
 
 
-@CLIENTS
 def test_an_output_schema_that_is_no_object_is_shown_to_modern_clients_only(speaker: Speaker) -> None:
     tools = {tool["name"]: tool for tool in speaker.ask("tools/list")["result"]["tools"]}
     assert ("outputSchema" in tools["new__shape"]) is (speaker.era == "modern")
 
 
-@CLIENTS
 def test_all_pages_of_a_server_are_one_list_and_a_circle_of_cursors_ends(speaker: Speaker) -> None:
     names = [tool["name"] for tool in speaker.ask("tools/list")["result"]["tools"]]
     for name in ("page", "loop"):
@@ -206,7 +197,6 @@ def test_all_pages_of_a_server_are_one_list_and_a_circle_of_cursors_ends(speaker
     assert text_of(speaker.call("loop__tool_4")) == "tool_4"
 
 
-@CLIENTS
 def test_a_call_s_result_is_in_the_client_s_era_from_a_server_of_either(speaker: Speaker) -> None:
     old, new = speaker.call("old__echo"), speaker.call("new__echo", arguments={"text": "heard"})
     for answer in (old, new):
@@ -219,14 +209,12 @@ def test_a_call_s_result_is_in_the_client_s_era_from_a_server_of_either(speaker:
             assert set(result) == {"content"}
 
 
-@CLIENTS
 def test_structured_content_that_is_no_object_reaches_modern_clients_only(speaker: Speaker) -> None:
     result = speaker.call("new__shape")["result"]
     assert result["content"][0]["text"] == "[1,2]"
     assert result.get("structuredContent") == ([1, 2] if speaker.era == "modern" else None)
 
 
-@CLIENTS
 def test_a_wish_for_input_reaches_modern_clients_and_is_an_error_for_those_that_cannot_be_asked(
     speaker: Speaker,
 ) -> None:
@@ -240,7 +228,6 @@ def test_a_wish_for_input_reaches_modern_clients_and_is_an_error_for_those_that_
     assert speaker.client.aside == []
 
 
-@WIRES
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
 def test_a_wish_for_input_is_put_to_a_legacy_client_that_can_be_asked(both: Scratch, wire: str, version: str) -> None:
     client = opened(both, wire)
@@ -298,7 +285,6 @@ def test_a_server_that_asks_for_what_the_client_did_not_declare_gets_an_error_an
     assert client.aside == []
 
 
-@WIRES
 @pytest.mark.parametrize(("method", "capability", "result"), QUESTIONS)
 def test_a_server_that_asks_for_what_the_client_declared_gets_the_client_s_answer(
     both: Scratch, wire: str, method: str, capability: str, result: Message

@@ -20,7 +20,6 @@ def noted(ledger: Path, line: str) -> None:
     until(lambda: ledger.exists() and line in ledger.read_text().splitlines(), f"the server notes {line!r}")
 
 
-@pytest.mark.parametrize("wire", ["lines", "frames"])
 def test_a_client_that_does_not_read_loses_its_connection_and_the_log_says_why(scratch: Scratch, wire: str) -> None:
     scratch.serve({"big": server("big")}, outbound_limit=1_000_000)
     stuck, lively = opened(scratch, wire), scratch.lines()

@@ -95,7 +95,6 @@ def leave(client: Any) -> None:
         client.stream.socket.shutdown(socket.SHUT_WR)
 
 
-@pytest.mark.parametrize("wire", ["lines", "frames"])
 def test_a_client_that_left_and_does_not_read_its_answers_does_not_hold_the_daemon(scratch: Scratch, wire: str) -> None:
     daemon = scratch.serve({"big": server("big")}, eof_timeout=0.5, idle_timeout=0.5, heartbeat_interval=0.1)
     client = scratch.lines() if wire == "lines" else scratch.frames()

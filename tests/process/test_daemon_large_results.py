@@ -61,9 +61,9 @@ def session(scratch: Scratch, wire: str, agent: str = "first") -> Ask:
     return _on_socket(scratch.frames() if wire.endswith("frames") else scratch.lines(), is_modern)
 
 
-WIRES = pytest.mark.parametrize(
-    "wire", ["legacy lines", "legacy frames", "legacy http", "modern lines", "modern frames", "modern http"]
-)
+@pytest.fixture(params=[f"{era} {way}" for era in ("legacy", "modern") for way in ("lines", "frames", "http")])
+def wire(request: pytest.FixtureRequest) -> str:
+    return request.param
 
 
 def call(ask: Ask, tool: str, **arguments: object) -> Any:
@@ -77,7 +77,6 @@ def link_in(result: Message) -> str:
     return uri
 
 
-@WIRES
 @pytest.mark.parametrize("upstream", ["old", "new"])
 def test_the_model_gets_head_tail_and_link_and_the_session_reads_it_all(
     limited: Scratch, wire: str, upstream: str
@@ -106,7 +105,6 @@ def test_the_model_gets_head_tail_and_link_and_the_session_reads_it_all(
     assert ("ttlMs" in read) is ("cacheScope" in read) is is_modern
 
 
-@WIRES
 def test_another_session_cannot_read_it_and_is_told_to_call_again(limited: Scratch, wire: str) -> None:
     first, second = session(limited, wire), session(limited, wire, "second")
     uri = link_in(call(first, "old__echo", text=LARGE))

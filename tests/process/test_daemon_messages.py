@@ -11,8 +11,6 @@ import pytest
 from support.clients import Client, FramesClient, Message, text_of
 from support.daemon import Scratch, server
 
-WIRES = pytest.mark.parametrize("wire", ["lines", "frames"])
-
 
 @pytest.fixture(scope="module")
 def recorded(shared: Scratch) -> Scratch:
@@ -44,41 +42,34 @@ def assert_passed_on(scratch: Scratch, client: Client, arguments: bytes) -> None
 # --- requests
 
 
-@WIRES
 def test_lone_surrogates_reach_the_server_as_they_were_written(recorded: Scratch, client: Client) -> None:
     assert_passed_on(recorded, client, rb'{"a":"\ud800","\udfff":["\udc00\ud800"],"good":"\ud83d\ude00"}')
 
 
-@WIRES
 def test_duplicate_keys_reach_the_server_as_they_were_written(recorded: Scratch, client: Client) -> None:
     assert_passed_on(recorded, client, b'{"a":1,"a":2,"b":{"c":1,"c":2}}')
 
 
-@WIRES
 def test_a_thousandfold_nesting_reaches_the_server(recorded: Scratch, client: Client) -> None:
     assert_passed_on(recorded, client, b'{"a":%b%b}' % (b"[" * 1000, b"]" * 1000))
     assert_passed_on(recorded, client, b'{"a":' * 1000 + b"1" + b"}" * 1000)
 
 
-@WIRES
 def test_numbers_beyond_64_bits_reach_the_server_digit_by_digit(recorded: Scratch, client: Client) -> None:
     digits = b"123456789" * 50
     assert_passed_on(recorded, client, b'{"a":%b,"b":-%b,"c":1e400,"d":0.%b}' % (digits, digits, digits))
 
 
-@WIRES
 def test_text_outside_ascii_and_escapes_reach_the_server_as_they_were_written(
     recorded: Scratch, client: Client
 ) -> None:
     assert_passed_on(recorded, client, '{"é":"\u2028 \U0001f525 \\u0041 \\/ \\u0000"}'.encode())
 
 
-@WIRES
 def test_a_large_message_reaches_the_server_whole(recorded: Scratch, client: Client) -> None:
     assert_passed_on(recorded, client, b'{"a":"%b"}' % (b"x" * 3_000_000))
 
 
-@WIRES
 def test_spaces_between_tokens_change_nothing(recorded: Scratch, client: Client) -> None:
     client.ask("ping", id=0)
     client.send_line(
@@ -93,7 +84,6 @@ PRETTY = json.dumps(
 )
 
 
-@WIRES
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 def test_pretty_printed_json_is_one_message_and_reaches_the_server_on_one_line(
     recorded: Scratch, client: Client, line_end: str
@@ -125,7 +115,6 @@ def test_a_frame_that_holds_several_lines_of_one_message_is_one_message(recorded
     assert b"\r" not in last_line(recorded)
 
 
-@WIRES
 def test_an_unfinished_message_is_ended_by_the_next_whole_one(client: Client) -> None:
     client.send_line(b'{"jsonrpc":"2.0","id":1,"method":')
     client.send_line(b'{"jsonrpc":"2.0","id":2,"method":"ping"}')
@@ -166,7 +155,6 @@ def test_a_line_that_breaks_one_message_off_and_begins_another_is_a_piece_of_tha
     assert json.loads(answers[3])["result"] == {}
 
 
-@WIRES
 @pytest.mark.parametrize(
     ("line", "id", "code"),
     [
@@ -203,7 +191,6 @@ def test_what_cannot_be_passed_on_is_refused_to_the_right_id(
     assert ("id" in refused) is (id is not None)
 
 
-@WIRES
 @pytest.mark.parametrize(
     "id",
     [
@@ -219,7 +206,6 @@ def test_an_id_comes_back_as_it_was_written(recorded: Scratch, client: Client, i
     assert isinstance(json.loads(last_line(recorded))["id"], int)
 
 
-@WIRES
 def test_of_duplicate_keys_at_the_top_the_same_one_is_decided_by_and_answered_to(client: Client) -> None:
     client.send_line(b'{"jsonrpc":"2.0","id":1,"method":"ping","id":2,"method":"no/such"}')
     answer = client.receive()
@@ -227,7 +213,6 @@ def test_of_duplicate_keys_at_the_top_the_same_one_is_decided_by_and_answered_to
     assert client.ask("ping", id=1)["result"] == {}
 
 
-@WIRES
 def test_of_duplicate_tool_names_the_one_that_is_decided_by_is_the_only_one_sent(
     recorded: Scratch, client: Client
 ) -> None:
@@ -239,7 +224,6 @@ def test_of_duplicate_tool_names_the_one_that_is_decided_by_is_the_only_one_sent
     assert json.loads(last_line(recorded))["params"]["name"] == "echo"
 
 
-@WIRES
 def test_unknown_members_of_the_params_reach_the_server(recorded: Scratch, client: Client) -> None:
     params = b'{"name":"rec__echo","task":{"ttl":1},"_meta":{"vendor/key":[1,2],"traceparent":"00-a-b-01"},"x":null}'
     client.send_line(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params)
@@ -270,7 +254,6 @@ def test_a_line_over_the_limit_is_refused_alone_and_the_connection_of_frames_goe
 # --- answers
 
 
-@WIRES
 @pytest.mark.parametrize(
     "result",
     [
@@ -286,7 +269,6 @@ def test_a_server_s_answer_reaches_the_client_byte_for_byte(client: Client, resu
     assert client.receive_line() == b'{"jsonrpc":"2.0","id":5,"result":' + result + b"}"
 
 
-@WIRES
 def test_a_pretty_printed_answer_arrives_on_one_line(client: Client) -> None:
     client.begin_call("big__pretty", id=6)
     line = client.receive_line()
@@ -295,14 +277,12 @@ def test_a_pretty_printed_answer_arrives_on_one_line(client: Client) -> None:
     assert text_of(json.loads(line)) == "pretty"
 
 
-@WIRES
 def test_an_answer_that_is_no_utf_8_is_an_error_that_names_the_server(client: Client) -> None:
     refused = client.call("big__invalid")
     assert refused["error"]["code"] == -32603
     assert "server 'big' gave an unusable answer" in refused["error"]["message"]
 
 
-@WIRES
 def test_a_large_answer_arrives_whole(client: Client) -> None:
     assert len(text_of(client.call("big__big", bytes=5_000_000))) == 5_000_000
 
@@ -310,7 +290,6 @@ def test_a_large_answer_arrives_whole(client: Client) -> None:
 # --- many at once
 
 
-@WIRES
 def test_a_pipelined_crowd_of_requests_gets_one_answer_each(recorded: Scratch, client: Client) -> None:
     wanted: list[Message] = []
     for number in range(300):

@@ -8,20 +8,22 @@ import pytest
 
 from support.clients import PREFIX, Client, FramesClient, Message, modern, text_of
 from support.daemon import Scratch
-from support.eras import CHANGED, CLIENTS, WIRES, Speaker, opened, received
+from support.eras import CHANGED, Speaker, opened, received
 from support.kernel import until
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 # Which of the servers that keep what they received.
-UPSTREAMS = pytest.mark.parametrize("upstream", ["old", "new"])
+
+
+@pytest.fixture(params=["old", "new"])
+def upstream(request: pytest.FixtureRequest) -> str:
+    return request.param
 
 
 # --- progress
 
 
-@CLIENTS
-@WIRES
 @pytest.mark.parametrize("token", ["mine", 7, "7", 0])
 def test_progress_of_a_legacy_server_comes_under_the_client_s_own_token(
     both: Scratch, wire: str, era: str, token: object
@@ -41,7 +43,6 @@ def test_progress_of_a_legacy_server_comes_under_the_client_s_own_token(
     assert other.aside == []
 
 
-@CLIENTS
 def test_progress_of_a_modern_server_comes_under_the_client_s_own_token(both: Scratch, speaker: Speaker) -> None:
     other = Speaker(both.lines(), speaker.era)
     other.begin_call("new__wait", 1, _meta={"progressToken": "t"})
@@ -57,9 +58,6 @@ def test_progress_of_a_modern_server_comes_under_the_client_s_own_token(both: Sc
 # --- cancellation
 
 
-@WIRES
-@CLIENTS
-@UPSTREAMS
 def test_a_cancelled_call_is_withdrawn_upstream_and_nothing_more_is_sent_for_it(
     both: Scratch, wire: str, era: str, upstream: str
 ) -> None:
@@ -119,8 +117,6 @@ def grow(client: Client, upstream: str, name: str) -> None:
         client.call("new__grow")
 
 
-@WIRES
-@UPSTREAMS
 def test_a_legacy_client_hears_of_a_change_by_a_notification(both: Scratch, wire: str, upstream: str) -> None:
     client, other = opened(both, wire), both.lines()
     client.initialize()
@@ -131,8 +127,6 @@ def test_a_legacy_client_hears_of_a_change_by_a_notification(both: Scratch, wire
     assert len(client.tools()) == len(before) + 1
 
 
-@WIRES
-@UPSTREAMS
 def test_a_modern_client_hears_of_a_change_on_its_subscription(both: Scratch, wire: str, upstream: str) -> None:
     client, other = opened(both, wire), both.lines()
     client.ask("tools/list", modern())

@@ -103,7 +103,6 @@ def test_what_is_owed_to_a_silent_session_arrives_once_when_it_reads_again(scrat
     assert [message for message in stopped.aside if "method" not in message] == []
 
 
-@pytest.mark.parametrize("wire", ["lines", "frames"])
 def test_the_end_of_a_connection_ends_the_session_and_cancels_its_calls_upstream(scratch: Scratch, wire: str) -> None:
     ledger = counted(scratch)
     client = scratch.lines() if wire == "lines" else scratch.frames()
@@ -136,7 +135,6 @@ def test_a_client_of_lines_whose_input_has_ended_gets_its_pending_answers_first(
         client.receive()
 
 
-@pytest.mark.parametrize("wire", ["lines", "frames"])
 def test_the_wait_for_pending_answers_is_bounded(scratch: Scratch, wire: str) -> None:
     ledger = scratch.home / "ledger"
     scratch.serve({"count": server("counting", ledger)}, eof_timeout=0.2)
@@ -269,7 +267,6 @@ def test_two_sessions_with_the_same_ids_and_tokens_get_their_own_answers_and_pro
         assert progress == {number: [1, 2] for number in range(20)}
 
 
-@pytest.mark.parametrize("wire", ["lines", "frames"])
 @pytest.mark.parametrize(("id", "same"), [("7", "7"), ('"a"', r'"\u0061"'), ("1", "1.0")])
 def test_an_id_that_is_still_in_flight_is_refused_and_the_first_call_goes_on(
     counting: Scratch, wire: str, id: str, same: str

@@ -68,7 +68,6 @@ def test_a_subscription_that_is_sent_again_is_acknowledged(started: Scratch) -> 
     assert client.aside == []
 
 
-@pytest.mark.parametrize("wire", ["lines", "frames"])
 def test_a_subscriber_that_never_listed_is_told_of_changes(started: Scratch, wire: str) -> None:
     client = started.lines() if wire == "lines" else started.frames()
     client.send(listen())

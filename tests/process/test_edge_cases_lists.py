@@ -17,8 +17,6 @@ from support.puppets.stage import (
     Stage,
 )
 
-ERAS = pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
-UPSTREAMS = pytest.mark.parametrize("upstream", [NEWEST_LEGACY, MODERN])
 # Of a list: its method, its name in the result, the wish of a listen stream, and the notice.
 KINDS = {
     "tools": ("tools/list", "tools", "toolsListChanged", "notifications/tools/list_changed"),
@@ -65,8 +63,6 @@ def subscription(actor: Actor) -> Message:
 # --- changes
 
 
-@ERAS
-@UPSTREAMS
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_burst_of_notices_is_few_fetches_and_is_told_once_or_twice(
     stage: Stage, revision: str, upstream: str, kind: str
@@ -91,8 +87,6 @@ def test_a_burst_of_notices_is_few_fetches_and_is_told_once_or_twice(
     assert len([heard for heard in client.notices if heard["method"] == notice]) <= 1
 
 
-@ERAS
-@UPSTREAMS
 def test_a_server_s_notice_is_passed_on_after_its_list_was_read_again_and_is_equal(
     stage: Stage, revision: str, upstream: str
 ) -> None:
@@ -109,7 +103,6 @@ def test_a_server_s_notice_is_passed_on_after_its_list_was_read_again_and_is_equ
     assert client.everything("tools/list", "tools") == listed
 
 
-@ERAS
 def test_a_notice_about_tools_is_none_about_other_lists_nor_for_who_never_asked(stage: Stage, revision: str) -> None:
     actor = stage.actor(keys={"isolation": "shared"})
     stage.start()
@@ -126,7 +119,6 @@ def test_a_notice_about_tools_is_none_about_other_lists_nor_for_who_never_asked(
         assert client.notices == []
 
 
-@ERAS
 def test_a_server_that_changes_in_the_midst_of_its_first_list_is_asked_again(stage: Stage, revision: str) -> None:
     actor = stage.actor(keys={"isolation": "shared"})
     stage.start()
@@ -142,7 +134,6 @@ def test_a_server_that_changes_in_the_midst_of_its_first_list_is_asked_again(sta
     until(lambda: len(client.everything("tools/list", "tools")) == 2, "the list is the second")
 
 
-@ERAS
 def test_who_never_listed_is_told_nothing_and_who_left_harms_nobody(stage: Stage, revision: str) -> None:
     actor = stage.actor(keys={"isolation": "shared"})
     stage.start()
@@ -204,7 +195,6 @@ class Pages:
         return {"result": {**self._actor.result_keys(method), member: items, **more}}
 
 
-@UPSTREAMS
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_pages_are_one_list(stage: Stage, upstream: str, kind: str) -> None:
     method, member = KINDS[kind][:2]
@@ -238,7 +228,6 @@ def test_a_list_without_end_is_cut(stage: Stage) -> None:
     assert 100 <= len(stage.modern().everything("tools/list", "tools")) < 4000
 
 
-@ERAS
 def test_every_cursor_of_a_client_is_refused(stage: Stage, revision: str) -> None:
     stage.start()
     client = stage.guest(revision)
@@ -252,8 +241,6 @@ def test_every_cursor_of_a_client_is_refused(stage: Stage, revision: str) -> Non
 # --- methods that Hearth does not know
 
 
-@ERAS
-@UPSTREAMS
 def test_an_unknown_method_goes_to_the_only_server(stage: Stage, revision: str, upstream: str) -> None:
     actor = stage.actor(upstream)
     stage.start()
@@ -270,8 +257,6 @@ def test_an_unknown_method_goes_to_the_only_server(stage: Stage, revision: str, 
     assert ("resultType" in result) is (revision == MODERN)
 
 
-@ERAS
-@UPSTREAMS
 def test_the_only_server_s_error_is_the_answer_but_old_sdks_words_for_an_unknown_method(
     stage: Stage, revision: str, upstream: str
 ) -> None:
@@ -286,7 +271,6 @@ def test_the_only_server_s_error_is_the_answer_but_old_sdks_words_for_an_unknown
         assert errand.outcome().error == {"code": expected, "message": "No.", "data": {"why": 1}}
 
 
-@ERAS
 @pytest.mark.parametrize("servers", [0, 2])
 def test_an_unknown_method_is_refused_unless_there_is_one_server(stage: Stage, revision: str, servers: int) -> None:
     actors = [stage.actor(name=f"puppet{number}") for number in range(servers)]
@@ -312,7 +296,6 @@ def test_a_method_of_the_other_era_is_not_found_even_where_the_server_has_it(sta
         assert len(actor.told(method)) == before
 
 
-@ERAS
 def test_a_cancelled_unknown_request_is_withdrawn_from_the_server(stage: Stage, revision: str) -> None:
     actor = stage.actor()
     stage.start()

@@ -6,7 +6,6 @@ from support.kernel import until
 from support.puppets.stage import (
     INVALID_PARAMS,
     MODERN,
-    NEWEST_LEGACY,
     Actor,
     Client,
     Errand,
@@ -19,7 +18,6 @@ LOGGED = "notifications/message"
 SET_LEVEL = "logging/setLevel"
 LEVEL = "io.modelcontextprotocol/logLevel"
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-UPSTREAMS = pytest.mark.parametrize("upstream", [NEWEST_LEGACY, MODERN])
 
 
 @pytest.fixture
@@ -159,7 +157,6 @@ def test_a_server_that_dies_is_set_to_its_level_again(stage: Stage, actor: Actor
     assert levels(actor) == ["critical", "critical"]
 
 
-@UPSTREAMS
 def test_a_level_outlives_the_daemon(stage: Stage, upstream: str) -> None:
     actor = stage.actor(upstream, keys={"isolation": "shared"})
     stage.start()
@@ -183,7 +180,6 @@ def test_a_level_outlives_the_daemon(stage: Stage, upstream: str) -> None:
 # --- requests
 
 
-@UPSTREAMS
 def test_a_modern_request_hears_what_it_asked_for_and_only_that(stage: Stage, upstream: str) -> None:
     actor = stage.actor(upstream, keys={"isolation": "shared"})
     stage.start()

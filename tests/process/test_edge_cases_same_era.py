@@ -229,7 +229,6 @@ IMAGE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
 EMBEDDED = {"type": "resource", "resource": {"uri": "made:up", "text": "content"}}
 
 
-@pytest.mark.parametrize("upstream", [LEGACY[-1], MODERN])
 @pytest.mark.parametrize("revision", LEGACY)
 def test_content_that_a_revision_does_not_have_becomes_text_and_the_rest_stays(
     stage: Stage, revision: str, upstream: str

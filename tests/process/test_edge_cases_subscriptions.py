@@ -2,8 +2,6 @@
 
 from itertools import pairwise
 
-import pytest
-
 from support.kernel import until
 from support.puppets.stage import (
     INVALID_PARAMS,
@@ -24,8 +22,6 @@ ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 LISTEN = "subscriptions/listen"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 RESOURCE_NOT_FOUND = -32002
-ERAS = pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
-UPSTREAMS = pytest.mark.parametrize("upstream", [NEWEST_LEGACY, MODERN])
 RESOURCES = [{"uri": f"made:{name}", "name": name} for name in ("one", "two", "dir", "dir/file")]
 
 
@@ -78,8 +74,6 @@ def assert_silent(client: Client) -> None:
 # --- the set that is wanted
 
 
-@ERAS
-@UPSTREAMS
 def test_what_two_clients_want_is_asked_for_once_and_dropped_with_the_last(
     stage: Stage, revision: str, upstream: str
 ) -> None:
@@ -103,8 +97,6 @@ def test_what_two_clients_want_is_asked_for_once_and_dropped_with_the_last(
     actor.next(CANCELLED if upstream == MODERN else "resources/unsubscribe")
 
 
-@ERAS
-@UPSTREAMS
 def test_a_client_that_leaves_wants_nothing_any_more(stage: Stage, revision: str, upstream: str) -> None:
     actor = serve(stage, upstream)
     gone, client = stage.guest(revision, "gone"), stage.guest(revision)
@@ -118,7 +110,6 @@ def test_a_client_that_leaves_wants_nothing_any_more(stage: Stage, revision: str
         assert actor.next("resources/unsubscribe")[1]["params"] == {"uri": "made:two"}
 
 
-@UPSTREAMS
 def test_to_end_a_subscription_that_is_none_ends_nobody_s(stage: Stage, upstream: str) -> None:
     actor = serve(stage, upstream)
     one, other = stage.legacy(name="one"), stage.legacy(name="other")
@@ -133,8 +124,6 @@ def test_to_end_a_subscription_that_is_none_ends_nobody_s(stage: Stage, upstream
     assert_silent(other)
 
 
-@ERAS
-@UPSTREAMS
 def test_a_part_of_a_resource_is_told_to_who_wants_the_whole_and_once_to_who_wants_both(
     stage: Stage, revision: str, upstream: str
 ) -> None:
@@ -162,7 +151,6 @@ def test_a_part_of_a_resource_is_told_to_who_wants_the_whole_and_once_to_who_wan
 # --- streams of modern clients
 
 
-@UPSTREAMS
 def test_a_stream_may_be_replaced_by_another_with_other_resources(stage: Stage, upstream: str) -> None:
     actor = serve(stage, upstream)
     client = stage.modern()
@@ -196,7 +184,6 @@ def test_each_stream_is_told_of_what_it_asked_for(stage: Stage) -> None:
     assert_silent(client)
 
 
-@UPSTREAMS
 def test_a_resource_that_nobody_has_costs_the_stream_nothing_else(stage: Stage, upstream: str) -> None:
     actor = serve(stage, upstream)
     stage.modern("first").ask("tools/list")
@@ -224,7 +211,6 @@ def test_a_legacy_client_is_told_that_nobody_has_a_resource(stage: Stage) -> Non
 # --- modern servers
 
 
-@ERAS
 def test_a_modern_server_has_one_stream_for_resources_which_is_replaced_before_it_is_given_up(
     stage: Stage, revision: str
 ) -> None:
@@ -279,8 +265,6 @@ def test_the_former_stream_is_kept_until_the_next_is_acknowledged(stage: Stage) 
 # --- ends
 
 
-@ERAS
-@UPSTREAMS
 def test_a_server_that_dies_is_started_again_for_those_who_want_to_hear_of_it(
     stage: Stage, revision: str, upstream: str
 ) -> None:
@@ -301,7 +285,6 @@ def test_a_server_that_dies_is_started_again_for_those_who_want_to_hear_of_it(
     assert_silent(client)
 
 
-@UPSTREAMS
 def test_what_was_subscribed_to_by_request_survives_the_daemon(stage: Stage, upstream: str) -> None:
     actor = serve(stage, upstream)
     client = stage.legacy(wire=stage.bridge())
@@ -319,7 +302,6 @@ def test_what_was_subscribed_to_by_request_survives_the_daemon(stage: Stage, ups
     assert heard(client, None) == "made:one"
 
 
-@UPSTREAMS
 def test_what_a_stream_asked_for_survives_the_daemon(stage: Stage, upstream: str) -> None:
     actor = serve(stage, upstream)
     client = stage.modern(wire=stage.bridge())
@@ -337,7 +319,6 @@ def test_what_a_stream_asked_for_survives_the_daemon(stage: Stage, upstream: str
     assert heard(client, stream) == "made:one"
 
 
-@ERAS
 def test_a_collision_is_told_apart_by_the_next_daemon_too(stage: Stage, revision: str) -> None:
     actors = [stage.actor(name=name, resources=RESOURCES[:1]) for name in ("first", "second")]
     stage.start()

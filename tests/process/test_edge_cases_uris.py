@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from support.puppets.stage import (
     INVALID_PARAMS,
     MODERN,
@@ -17,8 +15,6 @@ from support.puppets.stage import (
 
 UPDATED = "notifications/resources/updated"
 RESOURCE_NOT_FOUND = -32002
-ERAS = pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
-UPSTREAMS = pytest.mark.parametrize("upstream", [NEWEST_LEGACY, MODERN])
 
 THING = {"uri": "same:thing", "name": "thing"}
 ANY = {"uriTemplate": "same:{id}", "name": "any"}
@@ -70,8 +66,6 @@ def assert_not_found(client: Client, uri: str) -> None:
 # --- links that were never listed
 
 
-@ERAS
-@UPSTREAMS
 def test_a_link_is_read_from_the_server_that_gave_it(stage: Stage, revision: str, upstream: str) -> None:
     first, second = two(stage, upstream)
     client, stranger = stage.guest(revision), stage.guest(revision, "stranger")
@@ -84,7 +78,6 @@ def test_a_link_is_read_from_the_server_that_gave_it(stage: Stage, revision: str
     assert len(first.told("resources/read")) == len(second.told("resources/read")) == 1
 
 
-@ERAS
 def test_a_link_in_a_prompt_and_in_what_was_read_is_remembered_too(stage: Stage, revision: str) -> None:
     first, second = two(stage, NEWEST_LEGACY, prompts=[{"name": "greet"}], resources=[THING])
     client = stage.guest(revision)
@@ -102,7 +95,6 @@ def test_a_link_in_a_prompt_and_in_what_was_read_is_remembered_too(stage: Stage,
     read(first, client, "same:thing/inside", "same:thing/inside")
 
 
-@ERAS
 def test_a_link_that_two_servers_give_is_two(stage: Stage, revision: str) -> None:
     first, second = two(stage, NEWEST_LEGACY)
     client = stage.guest(revision)
@@ -115,7 +107,6 @@ def test_a_link_that_two_servers_give_is_two(stage: Stage, revision: str) -> Non
         assert mentioned(actor, client, "made:up") == [seen[actor.name]]
 
 
-@ERAS
 def test_a_link_that_another_server_lists_is_not_taken_for_that_one(stage: Stage, revision: str) -> None:
     first = stage.actor(name="first", resources=[THING], resourceTemplates=[{"uriTemplate": "wide:{+x}", "name": "x"}])
     second = stage.actor(name="second")
@@ -131,7 +122,6 @@ def test_a_link_that_another_server_lists_is_not_taken_for_that_one(stage: Stage
     read(first, client, "wide:open", "wide:open")
 
 
-@ERAS
 def test_the_only_server_with_resources_gets_every_uri_although_another_does_not_start(
     stage: Stage, revision: str
 ) -> None:
@@ -141,7 +131,6 @@ def test_the_only_server_with_resources_gets_every_uri_although_another_does_not
     read(actor, stage.guest(revision), "made:up", "made:up")
 
 
-@ERAS
 def test_a_uri_of_nobody_is_not_found(stage: Stage, revision: str) -> None:
     first, second = two(stage, NEWEST_LEGACY, resources=[THING], resourceTemplates=[ANY])
     client = stage.guest(revision)
@@ -150,7 +139,6 @@ def test_a_uri_of_nobody_is_not_found(stage: Stage, revision: str) -> None:
     assert first.told("resources/read") == second.told("resources/read") == []
 
 
-@ERAS
 def test_a_uri_that_is_no_text_is_refused(stage: Stage, revision: str) -> None:
     stage.start()
     client = stage.guest(revision)
@@ -158,8 +146,6 @@ def test_a_uri_that_is_no_text_is_refused(stage: Stage, revision: str) -> None:
         assert client.ask("resources/read", uri=uri).error["code"] == INVALID_PARAMS
 
 
-@ERAS
-@UPSTREAMS
 def test_the_only_server_s_not_found_names_the_uri_as_the_client_did(
     stage: Stage, revision: str, upstream: str
 ) -> None:
@@ -178,8 +164,6 @@ def test_the_only_server_s_not_found_names_the_uri_as_the_client_did(
 # --- collisions
 
 
-@ERAS
-@UPSTREAMS
 def test_of_two_resources_by_one_uri_each_is_read_watched_and_mentioned_under_a_name_of_its_own(
     stage: Stage, revision: str, upstream: str
 ) -> None:
@@ -213,8 +197,6 @@ def watched(actor: Actor, uri: str) -> Any:
     return puppet
 
 
-@ERAS
-@UPSTREAMS
 def test_of_two_templates_each_is_read_and_completed_under_a_name_of_its_own(
     stage: Stage, revision: str, upstream: str
 ) -> None:
@@ -237,7 +219,6 @@ def test_of_two_templates_each_is_read_and_completed_under_a_name_of_its_own(
         assert errand.outcome().result["completion"]["values"] == ["seven"]
 
 
-@ERAS
 def test_a_completion_refers_to_a_prompt_by_the_name_that_the_client_sees(stage: Stage, revision: str) -> None:
     first, second = two(stage, NEWEST_LEGACY, prompts=[{"name": "greet"}])
     client = stage.guest(revision)
@@ -256,7 +237,6 @@ def test_a_completion_refers_to_a_prompt_by_the_name_that_the_client_sees(stage:
     assert first.told("completion/complete") == []
 
 
-@ERAS
 def test_a_not_found_of_a_prefixed_uri_names_it_with_its_prefix(stage: Stage, revision: str) -> None:
     _, second = two(stage, NEWEST_LEGACY, resources=[THING])
     client = stage.guest(revision)
@@ -267,7 +247,6 @@ def test_a_not_found_of_a_prefixed_uri_names_it_with_its_prefix(stage: Stage, re
     assert errand.outcome().error["data"]["uri"] == prefixed
 
 
-@ERAS
 def test_a_server_whose_own_uri_looks_prefixed_is_not_taken_for_another(stage: Stage, revision: str) -> None:
     first = stage.actor(name="first", resources=[THING])
     second = stage.actor(name="second", resources=[{"uri": "hearth:first:same:thing", "name": "trap"}])
@@ -283,8 +262,6 @@ def test_a_server_whose_own_uri_looks_prefixed_is_not_taken_for_another(stage: S
 # --- pages of apps
 
 
-@ERAS
-@UPSTREAMS
 def test_of_two_servers_with_the_same_page_each_tool_s_page_is_read_from_its_own(
     stage: Stage, revision: str, upstream: str
 ) -> None:

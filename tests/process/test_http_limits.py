@@ -110,7 +110,6 @@ def test_a_port_is_limited_and_the_socket_is_not_unless_somebody_says_so(scratch
     assert all("result" in echo(near, number) for number in range(TRIES))
 
 
-@pytest.mark.parametrize("wire", ["lines", "frames"])
 def test_messages_in_one_piece_are_counted_one_by_one(scratch: Scratch, wire: str) -> None:
     start(scratch, **RATE)
     client = scratch.lines() if wire == "lines" else scratch.frames()
@@ -121,7 +120,6 @@ def test_messages_in_one_piece_are_counted_one_by_one(scratch: Scratch, wire: st
     assert {reason(each) for each in answers[10:]} >= {"rate_limit"}
 
 
-@pytest.mark.parametrize("wire", ["lines", "frames"])
 def test_a_notification_over_the_rate_is_dropped_and_a_cancellation_never_is(scratch: Scratch, wire: str) -> None:
     start(scratch, **RATE)
     client = scratch.lines() if wire == "lines" else scratch.frames()

@@ -205,7 +205,6 @@ def test_sixty_megabytes_arrive_whole(scratch: Scratch, tool: str) -> None:
 
 
 @pytest.mark.parametrize("tool", ["first", "last", "pretty"])
-@pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_an_answer_over_the_limit_is_an_error_for_its_caller_only(scratch: Scratch, tool: str, era: str) -> None:
     with wicked(scratch, server("huge"), message_limit=MEGABYTE):
         client, other = opened(scratch), opened(scratch)
@@ -241,7 +240,6 @@ def test_a_call_that_is_never_answered_fails_in_time_and_is_withdrawn(scratch: S
         assert text_of(client.call("bad__echo", text="still there")) == "still there"
 
 
-@pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_progress_gives_a_call_more_time(scratch: Scratch, era: str) -> None:
     # It takes twice the time that it has, and reports ten times as often as it must.
     with wicked(scratch, server("stalling", scratch.home / "cancelled", call_timeout=2)):

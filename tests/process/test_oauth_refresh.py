@@ -60,7 +60,6 @@ def in_parallel(clients: list[LinesClient]) -> list[str]:
     return said
 
 
-@pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_ten_clients_at_a_token_that_is_refused_cause_one_refresh(
     scratch: Scratch, authority: Authority, era: str
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from support.clients import ENVELOPE, PREFIX, Client, Message, text_of
 from support.daemon import Scratch, server, toml
-from support.eras import CHANGED, CLIENTS, WIRES, Speaker
+from support.eras import CHANGED, Speaker
 from support.http.clients import HttpClient, LegacyHttp
 from support.scripted_daemon import BridgeProcess
 
@@ -43,8 +43,6 @@ def found(answer: Message) -> Any:
     return answer["result"]["structuredContent"]
 
 
-@WIRES
-@CLIENTS
 def test_an_agent_looks_after_the_daemon(packed: Scratch, wire: str, era: str) -> None:
     client = opened(packed, wire, era)
     assert [name for name in names(client) if name.startswith("hearth__")] == TOOLS
@@ -79,7 +77,6 @@ def test_a_session_that_is_not_the_owner_needs_consent_to_restart(packed: Scratc
     assert "owner.approve" in refused["content"][0]["text"]
 
 
-@CLIENTS
 def test_a_bridge_for_the_pack_alone_has_its_tools_by_their_own_names(packed: Scratch, era: str) -> None:
     client = opened(packed, "frames", era, server="hearth")
     assert names(client) == [name.removeprefix("hearth__") for name in TOOLS]
@@ -110,7 +107,6 @@ def test_it_is_called_over_http(packed: Scratch) -> None:
     assert [each["isYou"] for each in answer["result"]["structuredContent"]["sessions"]].count(True) == 1
 
 
-@CLIENTS
 def test_a_client_that_searches_finds_its_tools(scratch: Scratch, era: str) -> None:
     configured(scratch, mode="search")
     scratch.start()

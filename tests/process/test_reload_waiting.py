@@ -1,9 +1,6 @@
 """What waits while the config changes: questions to clients, and those who wait to hear of resources."""
 
-import pytest
-
 from support.conformance.clients import UPDATED, Client, Message
-from support.conformance.revisions import MODERN
 from support.daemon import Scratch, server
 from support.kernel import is_gone, until
 from support.puppets.server import Puppet
@@ -24,7 +21,6 @@ def told(client: Client, puppet: Puppet) -> bool:
     return bool(client.next_notice(UPDATED)["params"]["uri"] == URI)
 
 
-@pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
 def test_a_subscription_is_there_again_when_its_server_is(house: House, revision: str) -> None:
     puppets = house.server(offers=OFFERS)
     house.start()

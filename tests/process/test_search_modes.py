@@ -9,7 +9,7 @@ import pytest
 
 from support.clients import Client, Message, text_of
 from support.daemon import Scratch, server
-from support.eras import CHANGED, CLIENTS, WIRES, Speaker
+from support.eras import CHANGED, Speaker
 from support.kernel import is_gone, pids_at_home, until
 from support.scripted_daemon import BridgeProcess
 
@@ -52,8 +52,6 @@ def raw_answer(client: Client, id: str, params: bytes) -> bytes:
 # --- lists and openings
 
 
-@WIRES
-@CLIENTS
 def test_five_tools_are_listed_and_both_openings_say_how_to_search(searching: Scratch, wire: str, era: str) -> None:
     client = opened(searching, wire, era)
     listed = client.ask("tools/list")["result"]
@@ -64,7 +62,6 @@ def test_five_tools_are_listed_and_both_openings_say_how_to_search(searching: Sc
     assert "find_tools" in client.ask(opening, **params)["result"]["instructions"]
 
 
-@CLIENTS
 def test_tools_are_found_described_and_called(searching: Scratch, era: str) -> None:
     client = opened(searching, "frames", era)
     found = text_of(client.call("find_tools", arguments={"query": "echo", "limit": 3}))
@@ -76,7 +73,6 @@ def test_tools_are_found_described_and_called(searching: Scratch, era: str) -> N
     assert text_of(client.call("call_tool", arguments=inner)) == "heard"
 
 
-@CLIENTS
 def test_a_tool_is_called_only_by_what_fits_its_annotations(searching: Scratch, era: str) -> None:
     client = opened(searching, "frames", era)
     inner = {"name": "count__read", "arguments": {"key": f"fitting-{era}"}}
@@ -90,7 +86,6 @@ def test_a_tool_is_called_only_by_what_fits_its_annotations(searching: Scratch, 
 # --- byte for byte
 
 
-@CLIENTS
 @pytest.mark.parametrize("upstream", ["old", "new"])
 def test_what_goes_through_call_tool_is_the_direct_call_byte_for_byte(
     searching: Scratch, era: str, upstream: str
@@ -120,7 +115,6 @@ def params_of(line: bytes) -> bytes:
 # --- what is not found
 
 
-@CLIENTS
 def test_a_name_that_nobody_has_is_told_with_the_nearest(searching: Scratch, era: str) -> None:
     client = opened(searching, "lines", era)
     result = client.call("call_tool", arguments={"name": "old__ecko"})["result"]
@@ -133,7 +127,6 @@ def test_a_name_that_nobody_has_is_told_with_the_nearest(searching: Scratch, era
 # --- progress and cancellation
 
 
-@CLIENTS
 def test_progress_comes_under_the_clients_own_token_and_a_cancel_reaches_the_server(
     searching: Scratch, era: str
 ) -> None:

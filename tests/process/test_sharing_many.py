@@ -8,13 +8,10 @@ import pytest
 
 from support.clients import text_of
 from support.conformance.clients import CANCELLED, Client, Message
-from support.conformance.revisions import MODERN
 from support.daemon import Scratch, pids_of, server
 from support.kernel import until
 from support.puppets.server import Puppet, PuppetServer
-from support.puppets.sharing import FORM, NEWEST_LEGACY, House, act, called, heard_nothing, outcome
-
-ERAS = pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
+from support.puppets.sharing import FORM, House, act, called, heard_nothing, outcome
 
 
 def numbered(client: Client, number: int) -> object:
@@ -44,8 +41,6 @@ def has_no_more(server: PuppetServer, puppet: Puppet) -> bool:
 # --- nobody waits for another
 
 
-@ERAS
-@pytest.mark.parametrize("upstream", [NEWEST_LEGACY, MODERN])
 def test_later_calls_may_be_answered_first(house: House, revision: str, upstream: str) -> None:
     server = house.server(upstream)
     house.start()
@@ -116,7 +111,6 @@ def test_without_a_limit_a_server_is_given_everything_at_once(scratch: Scratch) 
     assert max(json.loads(text_of(client.answer_to(id_)))["most"] for id_ in ids) == 24
 
 
-@ERAS
 def test_calls_that_wait_are_sent_in_the_order_of_their_coming(house: House, revision: str) -> None:
     server = house.server(max_concurrency=2)
     house.start()
@@ -140,7 +134,6 @@ def test_calls_that_wait_are_sent_in_the_order_of_their_coming(house: House, rev
             assert has_no_more(server, puppet)
 
 
-@ERAS
 def test_a_call_that_is_cancelled_while_it_waits_is_never_sent(house: House, revision: str) -> None:
     server = house.server(max_concurrency=1)
     house.start()

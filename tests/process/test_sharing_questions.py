@@ -9,7 +9,7 @@ from support.conformance.revisions import MODERN
 from support.conformance.vocabulary import COMPLETED
 from support.kernel import is_gone, until
 from support.puppets.server import PuppetServer
-from support.puppets.shared_questions import AMBIGUOUS, ERAS, KINDS, all_called, expected_answer
+from support.puppets.shared_questions import AMBIGUOUS, KINDS, all_called, expected_answer
 from support.puppets.sharing import (
     FORM,
     NEWEST_LEGACY,
@@ -90,7 +90,6 @@ def test_a_question_that_can_be_attributed_is_answered_and_raises_the_mode_too(h
     assert house.mode() == "session"
 
 
-@ERAS
 def test_of_a_server_that_is_shared_by_hand_each_ambiguous_question_is_an_error(house: House, revision: str) -> None:
     server = house.server(isolation="shared")
     house.start()
@@ -117,7 +116,6 @@ def test_of_a_server_that_is_shared_by_hand_each_ambiguous_question_is_an_error(
 
 
 @KINDS
-@ERAS
 @pytest.mark.parametrize("isolation", ["shared", "session"])
 def test_a_question_reaches_the_client_in_whose_call_it_is_asked_and_nobody_else(
     house: House, isolation: str, revision: str, kind: str
@@ -184,7 +182,6 @@ def test_an_answer_by_somebody_else_is_no_answer(house: House) -> None:
 
 
 @KINDS
-@ERAS
 @pytest.mark.parametrize("isolation", ["shared", "session"])
 def test_a_server_is_told_in_a_sentence_that_its_client_cannot_be_asked(
     house: House, isolation: str, revision: str, kind: str
@@ -251,7 +248,6 @@ def test_a_completed_visit_is_told_to_who_was_sent_there(house: House) -> None:
         assert outcome(client, id_).text == "done"
 
 
-@ERAS
 def test_a_message_is_for_the_only_client_inside_a_call_or_for_nobody(house: House, revision: str) -> None:
     server = house.server(isolation="shared")
     house.start()

@@ -12,7 +12,6 @@ from support.kernel import is_gone, until
 from support.puppets.server import Puppet, PuppetServer
 from support.puppets.sharing import NEWEST_LEGACY, House, act, asked, called, heard_nothing, outcome
 
-ERAS = pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
 ROOTS_CHANGED = "notifications/roots/list_changed"
 IDLE_SECONDS = 0.2
 FOLDERS = [("ann", "here"), ("bob", "here"), ("cat", "there")]
@@ -73,7 +72,6 @@ def told(server: PuppetServer, puppet: Puppet) -> Any:
 # --- by working directory
 
 
-@ERAS
 def test_a_workspace_without_declared_roots_is_the_working_directory(house: House, revision: str) -> None:
     server = house.server(isolation="workspace")
     house.start()
@@ -198,7 +196,6 @@ def test_a_server_of_one_client_asks_it_for_its_roots_and_hears_that_they_change
 # --- what auto makes of it
 
 
-@ERAS
 @pytest.mark.parametrize("bare", [True, False])
 def test_a_server_that_asks_for_roots_is_shared_by_workspace_from_then_on(
     house: House, revision: str, bare: bool
@@ -237,7 +234,6 @@ def each_has_its_workspace(house: House, server: PuppetServer, clients: list[Cli
         assert told(server, puppet) == [expected]
 
 
-@ERAS
 def test_a_server_that_asks_for_roots_as_soon_as_it_is_greeted_has_them_from_the_second_call_on(
     house: House, revision: str
 ) -> None:

@@ -3,12 +3,10 @@
 import pytest
 
 from support.conformance.clients import UPDATED, Client
-from support.conformance.revisions import MODERN
 from support.kernel import is_gone, until
 from support.puppets.server import Puppet, PuppetServer
 from support.puppets.sharing import NEWEST_LEGACY, PROMPT, House, act, called, heard_nothing, outcome
 
-ERAS = pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
 SUBSCRIBE = "resources/subscribe"
 URI = "test://one"
 OFFERS = {"resources": [{"uri": URI, "name": "one"}]}
@@ -26,7 +24,6 @@ def subscribed(server: PuppetServer, client: Client) -> Puppet:
     return server.next(SUBSCRIBE)[0]
 
 
-@ERAS
 def test_a_subscription_follows_its_client_to_a_process_of_its_own(house: House, revision: str) -> None:
     server = house.server(offers=OFFERS)
     house.start()
@@ -64,7 +61,6 @@ def test_a_subscription_follows_its_client_to_another_workspace(house: House) ->
     assert heard_nothing(client)
 
 
-@ERAS
 def test_a_subscription_survives_a_reload_that_changes_its_server(house: House, revision: str) -> None:
     server = house.server(offers=OFFERS)
     house.start()

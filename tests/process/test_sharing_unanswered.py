@@ -7,8 +7,8 @@ import pytest
 from support.conformance.clients import CANCELLED, Message
 from support.conformance.revisions import MODERN
 from support.kernel import until
-from support.puppets.shared_questions import AMBIGUOUS, ERAS, expected_answer
-from support.puppets.sharing import FORM, NEWEST_LEGACY, QUESTIONS, House, act, asked, called, heard_nothing, outcome
+from support.puppets.shared_questions import AMBIGUOUS, expected_answer
+from support.puppets.sharing import FORM, QUESTIONS, House, act, asked, called, heard_nothing, outcome
 
 # --- questions that nobody answers
 
@@ -81,7 +81,6 @@ def test_a_modern_client_that_leaves_with_a_parked_call_is_not_waited_for(house:
     until(lambda: house.scratch.status()["parked"] == 0, "nothing is parked any more")
 
 
-@pytest.mark.parametrize("upstream", [NEWEST_LEGACY, MODERN])
 def test_a_question_that_nobody_answers_in_time_is_withdrawn_and_a_late_answer_is_none(
     house: House, upstream: str
 ) -> None:
@@ -234,7 +233,6 @@ def late_questions() -> list[Any]:
     return [pytest.param(how, id=how) for how in ("cancel", "leave", "time out")]
 
 
-@ERAS
 @pytest.mark.parametrize("how", late_questions())
 def test_what_a_server_asks_for_a_call_that_was_given_up_reaches_nobody_else(
     house: House, revision: str, how: str

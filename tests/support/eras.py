@@ -4,15 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from support.clients import Client, Message, modern
 from support.daemon import Scratch, server
 
 CHANGED = "notifications/tools/list_changed"
-
-WIRES = pytest.mark.parametrize("wire", ["lines", "frames"])
-CLIENTS = pytest.mark.parametrize("era", ["legacy", "modern"])
 
 
 def serve_both(scratch: Scratch) -> None:

@@ -1,10 +1,8 @@
 """Calls that corners have in common."""
 
-import pytest
-
 from support.conformance.clients import Client, Message
 from support.conformance.edge_cases import Corner, act, outcome
-from support.conformance.revisions import LEGACY, MODERN
+from support.conformance.revisions import LEGACY
 from support.puppets.server import Puppet
 
 INVALID_PARAMS = -32602
@@ -16,8 +14,6 @@ FORM = {
 }
 PAGE = {"mode": "url", "message": "Go there.", "url": "https://test.example/consent", "elicitationId": "e-1"}
 ANSWER = {"action": "accept", "content": {"name": "somebody: Who are you?"}}
-
-ERAS = pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
 
 
 def heard(corner: Corner, method: str | None) -> Message:

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from support.conformance.clients import Client, Message
-from support.conformance.revisions import MODERN
 from support.puppets.server import Puppet, PuppetServer
-from support.puppets.sharing import NEWEST_LEGACY, QUESTIONS, act
+from support.puppets.sharing import QUESTIONS, act
 
-ERAS = pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
 KINDS = pytest.mark.parametrize("kind", QUESTIONS)
 AMBIGUOUS = "several clients share this server"
 
