@@ -32,12 +32,15 @@ class Server:
         assert self.child.stdin and self.child.stdout
         self.input, self.output = self.child.stdin, self.child.stdout
 
+    def send(self, data: bytes) -> None:
+        self.input.write(data)
+        self.input.flush()
+
     def write(self, method: str, params: Message | None = None, key: object = None) -> None:
         message: Message = {"jsonrpc": "2.0", "method": method, "params": params or {}}
         if key is not None:
             message["id"] = key
-        self.input.write(json.dumps(message).encode() + b"\n")
-        self.input.flush()
+        self.send(json.dumps(message).encode() + b"\n")
 
     def read(self) -> Message:
         found: Message = json.loads(self.output.readline())
@@ -242,8 +245,7 @@ def test_big_is_as_big_as_asked_and_as_odd(start: Any) -> None:
 def test_recording_keeps_the_bytes_that_it_was_sent(start: Any, ledger: Path) -> None:
     server = start("recording", str(ledger))
     line = rb'{"jsonrpc": "2.0",  "id":1,"method":"tools/call","params":{"name":"echo","a":"\ud800 \u00e9","a":1e2}}'
-    server.input.write(line + b"\n")
-    server.input.flush()
+    server.send(line + b"\n")
     assert words(server.read()) == "heard"
     assert ledger.read_bytes() == line + b"\n"
     server.write("tools/call", {"name": "hold"}, 2)
@@ -270,8 +272,7 @@ def test_asking_answers_with_what_it_was_answered(start: Any) -> None:
     server = start("asking")
     question = server.ask("tools/call", {"name": "ask", "arguments": {"method": "roots/list"}})
     assert question["method"] == "roots/list"
-    server.input.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}).encode() + b"\n")
-    server.input.flush()
+    server.send(json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}).encode() + b"\n")
     assert json.loads(words(server.read()))["result"] == {"roots": []}
 
 
@@ -390,8 +391,7 @@ def test_flooding_counts_the_answers_to_its_questions(start: Any) -> None:
     first, second = server.read()["id"], server.read()["id"]
     assert server.read()["method"] == "notifications/progress"
     for answer in ({"id": first, "result": {}}, {"id": second, "error": {"code": 1, "message": "no"}}):
-        server.input.write(json.dumps(answer).encode() + b"\n")
-    server.input.flush()
+        server.send(json.dumps(answer).encode() + b"\n")
     assert words(server.read()) == "2 answers, 1 of them errors"
 
 
@@ -412,8 +412,7 @@ def test_repeating_asks_thrice_by_one_id(start: Any) -> None:
     server.write("tools/call", {"name": "ask"}, 7)
     asked = [server.read(), server.read()]
     for _ in range(2):
-        server.input.write(b'{"jsonrpc":"2.0","id":1,"result":{}}\n')
-        server.input.flush()
+        server.send(b'{"jsonrpc":"2.0","id":1,"result":{}}\n')
         asked.append(server.read())
     assert [message["id"] for message in asked] == [1, 1, 1, 7]
     assert [message["params"]["message"] for message in asked[:3]] == ["first", "second", "third"]
@@ -427,8 +426,7 @@ def test_mangling_writes_what_is_no_text(start: Any) -> None:
     lines = [server.output.readline() for _ in range(4)]
     assert b'"id":7,"method":"elicitation/create"' in lines[0]
     assert [b"\xff" in line for line in lines] == [True, True, True, False]
-    server.input.write(b'{"id":7,"error":{"code":-1}}\n{"id":"last","result":{}}\n')
-    server.input.flush()
+    server.send(b'{"id":7,"error":{"code":-1}}\n{"id":"last","result":{}}\n')
     assert json.loads(words(server.read())) == [["mine", -1]]
 
 
@@ -448,11 +446,9 @@ def test_marking_puts_the_mark_on_everything_and_notices_another_s(start: Any) -
     assert server.read()["params"]["message"] == "m"
     assert server.read()["params"]["data"] == "m"
     assert server.read()["params"]["message"] == "m"
-    server.input.write(b'{"id":1,"result":{"action":"accept","content":{"mark":"m"}}}\n')
-    server.input.flush()
+    server.send(b'{"id":1,"result":{"action":"accept","content":{"mark":"m"}}}\n')
     assert server.read()["params"]["messages"][0]["content"]["text"] == "m"
-    server.input.write(b'{"id":1,"result":{"role":"assistant","content":{"type":"text","text":"another"}}}\n')
-    server.input.flush()
+    server.send(b'{"id":1,"result":{"role":"assistant","content":{"type":"text","text":"another"}}}\n')
     assert json.loads(words(server.read())) == {"mark": "m", "answered": 1, "refused": 0, "strange": 1}
 
 

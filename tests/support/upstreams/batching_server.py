@@ -35,13 +35,7 @@ def answered(request: stdio.Message) -> list[stdio.Message]:
     return [stdio.notice("notifications/progress", {"progressToken": token, "progress": 1}), said]
 
 
-def main() -> None:
-    """Answer until stdin ends."""
-    stdio.limit_lifetime()
-    for line in stdio.raw_lines():
-        messages = answered(json.loads(line))
-        if messages:
-            stdio.write(json.dumps([*messages, "no message"]).encode() + b"\n")
-
-
-main()
+for line in stdio.raw_lines():
+    messages = answered(json.loads(line))
+    if messages:
+        stdio.write(json.dumps([*messages, "no message"]).encode() + b"\n")

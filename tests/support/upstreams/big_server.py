@@ -48,18 +48,12 @@ def answer(request: stdio.Message, line: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":' + raw_id + b',"result":' + raw_result + b"}\n"
 
 
-def main() -> None:
-    """Serve until stdin ends."""
-    stdio.limit_lifetime()
-    known = {tool["name"] for tool in TOOLS}
-    for line in stdio.raw_lines():
-        request = json.loads(line.decode("utf-8", "surrogateescape"))
-        if request.get("method") == "tools/call" and request["params"]["name"] in known:
-            stdio.write(answer(request, line))
-        elif request.get("method") == "tools/call":
-            stdio.send(stdio.error(request, -32602, f"Unknown tool: {request['params']['name']}"))
-        elif (reply := stdio.handshake(request, "big", TOOLS)) is not None:
-            stdio.send(reply)
-
-
-main()
+known = {tool["name"] for tool in TOOLS}
+for line in stdio.raw_lines():
+    request = json.loads(line.decode("utf-8", "surrogateescape"))
+    if request.get("method") == "tools/call" and request["params"]["name"] in known:
+        stdio.write(answer(request, line))
+    elif request.get("method") == "tools/call":
+        stdio.send(stdio.error(request, -32602, f"Unknown tool: {request['params']['name']}"))
+    else:
+        stdio.reply(request, "big", TOOLS)

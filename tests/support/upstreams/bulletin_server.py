@@ -6,7 +6,6 @@ The resource `test://board` can be subscribed to. Tools: `pin` {number, bytes} t
 changed, with that number and so much ballast, then answers; `long` {bytes} answers with so long a text.
 """
 
-import json
 import os
 import sys
 
@@ -52,13 +51,5 @@ def answer(request: stdio.Message) -> stdio.Message | None:
     return stdio.handshake(request, "bulletin", TOOLS)
 
 
-def main() -> None:
-    """Serve until stdin ends."""
-    stdio.limit_lifetime()
-    for line in stdio.raw_lines():
-        reply = answer(json.loads(line))
-        if reply is not None:
-            stdio.send(reply)
-
-
-main()
+for message in stdio.messages():
+    stdio.send_if(answer(message))

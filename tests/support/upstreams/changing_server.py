@@ -5,7 +5,6 @@ many notices for nothing, `quietly` {name} adds one and tells nobody. An added t
 name.
 """
 
-import json
 import os
 import sys
 
@@ -45,19 +44,12 @@ class Shelf:
         return stdio.result(request, stdio.text(target)), notices
 
 
-def main() -> None:
-    """Serve until stdin ends."""
-    stdio.limit_lifetime()
-    shelf = Shelf()
-    for line in stdio.raw_lines():
-        request = json.loads(line)
-        if request.get("method") == "tools/call":
-            answer, notices = shelf.call(request)
-            stdio.send(answer)
-            for _ in range(notices):
-                stdio.send(CHANGED)
-        elif (reply := stdio.handshake(request, "changing", shelf.tools())) is not None:
-            stdio.send(reply)
-
-
-main()
+shelf = Shelf()
+for request in stdio.messages():
+    if request.get("method") == "tools/call":
+        answer, notices = shelf.call(request)
+        stdio.send(answer)
+        for _ in range(notices):
+            stdio.send(CHANGED)
+    else:
+        stdio.reply(request, "changing", shelf.tools())

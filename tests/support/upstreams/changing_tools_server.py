@@ -24,17 +24,10 @@ def tools() -> list[stdio.Message]:
     return [{**stdio.described(name), "description": text} for name, text in {**described, "turn": "turns"}.items()]
 
 
-def main() -> None:
-    """Serve until stdin ends."""
-    stdio.limit_lifetime()
-    for line in stdio.raw_lines():
-        request = json.loads(line)
-        if request.get("method") == "tools/call":
-            stdio.send(stdio.result(request, stdio.text(request["params"]["name"])))
-            if request["params"]["name"] == "turn":
-                stdio.send(CHANGED)
-        elif (reply := stdio.handshake(request, "changing_tools", tools())) is not None:
-            stdio.send(reply)
-
-
-main()
+for request in stdio.messages():
+    if request.get("method") == "tools/call":
+        stdio.send(stdio.result(request, stdio.text(request["params"]["name"])))
+        if request["params"]["name"] == "turn":
+            stdio.send(CHANGED)
+    else:
+        stdio.reply(request, "changing_tools", tools())

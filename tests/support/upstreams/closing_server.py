@@ -33,12 +33,6 @@ def close_input(request: stdio.Message) -> None:
     signal.pause()
 
 
-def echo(request: stdio.Message) -> stdio.Message:
-    """What a good server does."""
-    return stdio.text(str(stdio.arguments(request).get("text")))
-
-
 for path in sys.argv[1:]:
-    with open(path, "a") as ledger:
-        ledger.write(f"{os.getpid()}\n")
-stdio.serve("closing", TOOLS, {"echo": echo, "close_output": close_output, "close_input": close_input})
+    stdio.note(path, os.getpid())
+stdio.serve("closing", TOOLS, {"echo": stdio.echo, "close_output": close_output, "close_input": close_input})

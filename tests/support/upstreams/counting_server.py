@@ -12,7 +12,6 @@ appends `cancelled KEY` and has no answer. A start of the server appends `starte
 import heapq
 import json
 import os
-import select
 import sys
 import time
 
@@ -108,23 +107,15 @@ def handle(request: stdio.Message, calls: Calls) -> stdio.Message | None:
     return stdio.handshake(request, "counting", TOOLS)
 
 
-def main() -> None:
-    """Answer until stdin ends; then what is still running is forgotten, as by a server that exits."""
-    stdio.limit_lifetime()
-    ledger = Ledger(sys.argv[1])
-    ledger.add("started", os.getpid())
-    calls = Calls(ledger, float(sys.argv[2]) if len(sys.argv) > 2 else 0.0)
-    rest = b""
-    while True:
-        out = calls.due()
-        if not out and select.select([0], [], [], calls.wait())[0]:
-            chunk = os.read(0, stdio.CHUNK_BYTES)
-            if not chunk:
-                return
-            *lines, rest = (rest + chunk).split(b"\n")
-            out = [answer for line in lines if (answer := handle(json.loads(line), calls)) is not None]
-        if out:
-            stdio.write(b"".join(json.dumps(message).encode() + b"\n" for message in out))
-
-
-main()
+ledger = Ledger(sys.argv[1])
+ledger.add("started", os.getpid())
+calls = Calls(ledger, float(sys.argv[2]) if len(sys.argv) > 2 else 0.0)
+messages: list[stdio.Message] | None = []
+# Calls that run when stdin ends are forgotten, as by a server that exits.
+while messages is not None:
+    out = calls.due()
+    if not out:
+        messages = stdio.poll(calls.wait())
+        out = [answer for message in messages or () if (answer := handle(message, calls)) is not None]
+    if out:
+        stdio.write(b"".join(json.dumps(message).encode() + b"\n" for message in out))

@@ -20,28 +20,19 @@ TOOLS = [stdio.described("wait")]
 MOMENT_SECONDS = 0.05
 
 
-def main() -> None:
-    """Serve until stdin ends."""
-    stdio.limit_lifetime()
-    number = int(sys.argv[1])
-    waiting: list[stdio.Message] = []
-    most, rest = 0, b""
-    while True:
-        if len(waiting) >= number or (waiting and not select.select([0], [], [], MOMENT_SECONDS)[0]):
-            request = waiting.pop()
-            state = {"most": most, "mine": stdio.arguments(request)}
-            stdio.send(stdio.result(request, stdio.text(json.dumps(state))))
-            continue
-        chunk = os.read(0, stdio.CHUNK_BYTES)
-        if not chunk:
-            return
-        *lines, rest = (rest + chunk).split(b"\n")
-        for request in map(json.loads, lines):
-            if request.get("method") == "tools/call":
-                waiting.append(request)
-            elif (reply := stdio.handshake(request, "crowded", TOOLS)) is not None:
-                stdio.send(reply)
-        most = max(most, len(waiting))
-
-
-main()
+number, most = int(sys.argv[1]), 0
+waiting: list[stdio.Message] = []
+messages: list[stdio.Message] | None = []
+while messages is not None:
+    if len(waiting) >= number or (waiting and not select.select([0], [], [], MOMENT_SECONDS)[0]):
+        request = waiting.pop()
+        state = {"most": most, "mine": stdio.arguments(request)}
+        stdio.send(stdio.result(request, stdio.text(json.dumps(state))))
+        continue
+    messages = stdio.poll(None)
+    for request in messages or ():
+        if request.get("method") == "tools/call":
+            waiting.append(request)
+        else:
+            stdio.reply(request, "crowded", TOOLS)
+    most = max(most, len(waiting))

@@ -6,7 +6,6 @@ METHOD is the last one that it answers: `initialize` when nothing is given, `too
 its tool first. Tool: `echo`. It does not notice the end of its stdin; a signal ends it.
 """
 
-import json
 import os
 import signal
 import sys
@@ -18,17 +17,10 @@ import stdio
 TOOLS = [stdio.described("echo", readOnlyHint=True)]
 
 
-def main() -> None:
-    """Answer, then go deaf."""
-    stdio.limit_lifetime()
-    last = sys.argv[1] if len(sys.argv) > 1 else "initialize"
-    for line in stdio.raw_lines():
-        request = json.loads(line)
-        answer = stdio.handshake(request, "deaf", TOOLS)
-        if answer is not None:
-            stdio.send(answer)
-        if request.get("method") == last:
-            signal.pause()
-
-
-main()
+last = sys.argv[1] if len(sys.argv) > 1 else "initialize"
+for request in stdio.messages():
+    answer = stdio.handshake(request, "deaf", TOOLS)
+    if answer is not None:
+        stdio.send(answer)
+    if request.get("method") == last:
+        signal.pause()

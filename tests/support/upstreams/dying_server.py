@@ -39,29 +39,20 @@ def call(request: stdio.Message) -> stdio.Message | None:
         line = json.dumps(stdio.result(request, stdio.text("x" * 100))).encode()
         stdio.write(line[: len(line) // 2])
         leave("died in an answer")
-    return stdio.called(request, {"echo": lambda asked: stdio.text(str(stdio.arguments(asked).get("text")))})
+    return stdio.called(request, {"echo": stdio.echo})
 
 
-def main() -> None:
-    """Serve until something is fatal."""
-    stdio.limit_lifetime()
-    words = sys.argv[1:]
-    fatal = words.pop(words.index("--on") + 1) if "--on" in words else ""
-    last = words.pop(words.index("--behind") + 1) if "--behind" in words else ""
-    for path in (word for word in words if not word.startswith("--")):
-        with open(path, "a") as ledger:
-            ledger.write(f"{os.getpid()}\n")
-    if fatal == "start":
-        leave("died at the start")
-    for line in stdio.raw_lines():
-        request = json.loads(line)
-        if request.get("method") == fatal:
-            leave(f"died of {fatal}")
-        answer = call(request) if request.get("method") == "tools/call" else stdio.handshake(request, "dying", TOOLS)
-        if answer is not None:
-            stdio.send(answer)
-        if request.get("method") == last:
-            os._exit(0)
-
-
-main()
+words = sys.argv[1:]
+fatal = words.pop(words.index("--on") + 1) if "--on" in words else ""
+last = words.pop(words.index("--behind") + 1) if "--behind" in words else ""
+for path in (word for word in words if not word.startswith("--")):
+    stdio.note(path, os.getpid())
+if fatal == "start":
+    leave("died at the start")
+for request in stdio.messages():
+    if request.get("method") == fatal:
+        leave(f"died of {fatal}")
+    answer = call(request) if request.get("method") == "tools/call" else stdio.handshake(request, "dying", TOOLS)
+    stdio.send_if(answer)
+    if request.get("method") == last:
+        os._exit(0)

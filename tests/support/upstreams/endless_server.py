@@ -5,7 +5,6 @@
 Each tool has about 1000 bytes and answers with its name.
 """
 
-import json
 import os
 import sys
 
@@ -28,18 +27,11 @@ def page(request: stdio.Message, count: int) -> bytes:
     )
 
 
-def main() -> None:
-    """Serve until stdin ends."""
-    stdio.limit_lifetime()
-    count = int(sys.argv[1]) // TOOL_BYTES
-    for line in stdio.raw_lines():
-        request = json.loads(line)
-        if request.get("method") == "tools/list":
-            stdio.write(page(request, count))
-        elif request.get("method") == "tools/call":
-            stdio.send(stdio.result(request, stdio.text(request["params"]["name"])))
-        elif (reply := stdio.handshake(request, "endless", [])) is not None:
-            stdio.send(reply)
-
-
-main()
+count = int(sys.argv[1]) // TOOL_BYTES
+for request in stdio.messages():
+    if request.get("method") == "tools/list":
+        stdio.write(page(request, count))
+    elif request.get("method") == "tools/call":
+        stdio.send(stdio.result(request, stdio.text(request["params"]["name"])))
+    else:
+        stdio.reply(request, "endless", [])

@@ -60,33 +60,25 @@ def pour_forever(message: stdio.Message) -> None:
         stdio.write(piece)
 
 
-def main() -> None:
-    """Serve until stdin ends."""
-    stdio.limit_lifetime()
-    asking: stdio.Message | None = None
-    answers: list[stdio.Message] = []
-    for line in stdio.raw_lines():
-        message = json.loads(line)
-        if "method" not in message:
-            answers.append(message)
-            if asking and len(answers) == stdio.arguments(asking)["count"]:
-                refused = sum("error" in answer for answer in answers)
-                stdio.send(stdio.result(asking, stdio.text(f"{len(answers)} answers, {refused} of them errors")))
-        elif message["method"] != "tools/call":
-            if (reply := stdio.handshake(message, "flooding", TOOLS)) is not None:
-                stdio.send(reply)
-        elif message["params"]["name"] == "echo":
-            stdio.send(stdio.result(message, stdio.text(str(stdio.arguments(message).get("text")))))
+asking: stdio.Message | None = None
+answers: list[stdio.Message] = []
+for message in stdio.messages():
+    if "method" not in message:
+        answers.append(message)
+        if asking and len(answers) == stdio.arguments(asking)["count"]:
+            refused = sum("error" in answer for answer in answers)
+            stdio.send(stdio.result(asking, stdio.text(f"{len(answers)} answers, {refused} of them errors")))
+    elif message["method"] != "tools/call":
+        stdio.reply(message, "flooding", TOOLS)
+    elif message["params"]["name"] == "echo":
+        stdio.send(stdio.result(message, stdio.echo(message)))
+    else:
+        given = stdio.arguments(message)
+        if message["params"]["name"] == "forever":
+            pour_forever(said(given["kind"], message, 0))
+        pour(said(given["kind"], message, number) for number in range(given["count"]))
+        asking, answers = message, []
+        if given["kind"] == "question":
+            stdio.send(said("progress", message, given["count"]))
         else:
-            given = stdio.arguments(message)
-            if message["params"]["name"] == "forever":
-                pour_forever(said(given["kind"], message, 0))
-            pour(said(given["kind"], message, number) for number in range(given["count"]))
-            asking, answers = message, []
-            if given["kind"] == "question":
-                stdio.send(said("progress", message, given["count"]))
-            else:
-                stdio.send(stdio.result(message, stdio.text(f"{given['count']} times")))
-
-
-main()
+            stdio.send(stdio.result(message, stdio.text(f"{given['count']} times")))

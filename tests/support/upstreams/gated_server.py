@@ -8,7 +8,6 @@ that.
 """
 
 import fcntl
-import json
 import os
 import sys
 import threading
@@ -33,8 +32,7 @@ def main() -> None:
     gate, held = (rest[0] if rest else None), (rest[1] if len(rest) > 1 else None)
     if gate and not held:
         wait_at(gate)
-    for line in stdio.raw_lines():
-        request = json.loads(line)
+    for request in stdio.messages():
         if request.get("method") == "tools/call":
             stdio.send(stdio.result(request, stdio.text(name)))
             continue

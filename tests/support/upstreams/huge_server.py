@@ -31,15 +31,8 @@ def answer(request: stdio.Message) -> bytes:
     return json.dumps(stdio.result(request, stdio.text(words or str(given.get("text"))))).encode()
 
 
-def main() -> None:
-    """Serve until stdin ends."""
-    stdio.limit_lifetime()
-    for line in stdio.raw_lines():
-        request = json.loads(line)
-        if request.get("method") == "tools/call":
-            stdio.write(answer(request) + b"\n")
-        elif (reply := stdio.handshake(request, "huge", TOOLS)) is not None:
-            stdio.send(reply)
-
-
-main()
+for request in stdio.messages():
+    if request.get("method") == "tools/call":
+        stdio.write(answer(request) + b"\n")
+    else:
+        stdio.reply(request, "huge", TOOLS)

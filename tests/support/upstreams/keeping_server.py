@@ -72,21 +72,13 @@ def option(words: list[str], name: str) -> str:
     return value
 
 
-def main() -> None:
-    """Serve until stdin ends."""
-    stdio.limit_lifetime()
-    words = sys.argv[1:]
-    if path := option(words, "--file"):
-        with open(path, "a") as ledger:
-            ledger.write(f"{os.getpid()}\n")
-    if path := option(words, "--gate"):
-        with open(path) as gate:
-            gate.read()
-    server = Server(words)
-    for line in stdio.raw_lines():
-        answer = server.answer(json.loads(line))
-        if answer is not None:
-            stdio.send(answer)
-
-
-main()
+stdio.limit_lifetime()
+words = sys.argv[1:]
+if path := option(words, "--file"):
+    stdio.note(path, os.getpid())
+if path := option(words, "--gate"):
+    with open(path) as gate:
+        gate.read()
+server = Server(words)
+for message in stdio.messages():
+    stdio.send_if(server.answer(message))

@@ -61,27 +61,20 @@ def call(request: stdio.Message) -> stdio.Message | None:
     return stdio.result(request, stdio.text(" ".join(GIVEN)))
 
 
-def main() -> None:
-    """Serve until the mode ends it."""
-    stdio.limit_lifetime()
-    mode = sys.argv[1]
-    leak()
-    if mode == "crash":
-        leave()
+mode = sys.argv[1]
+leak()
+if mode == "crash":
+    leave()
+if mode == "babble":
+    babble()
+refused = {"refuse": "initialize", "unlisted": "tools/list"}.get(mode)
+for request in stdio.messages():
+    method = request.get("method")
     if mode == "babble":
-        babble()
-    refused = {"refuse": "initialize", "unlisted": "tools/list"}.get(mode)
-    for line in stdio.raw_lines():
-        request = json.loads(line)
-        method = request.get("method")
-        if mode == "babble":
-            continue
-        if method == refused:
-            stdio.send(stdio.error(request, -32000, f"not with {' '.join(GIVEN)}"))
-        elif method == "tools/call":
-            stdio.send(call(request) or {})
-        elif (answer := stdio.handshake(request, "leaking", TOOLS)) is not None:
-            stdio.send(answer)
-
-
-main()
+        continue
+    if method == refused:
+        stdio.send(stdio.error(request, -32000, f"not with {' '.join(GIVEN)}"))
+    elif method == "tools/call":
+        stdio.send(call(request) or {})
+    else:
+        stdio.reply(request, "leaking", TOOLS)

@@ -30,32 +30,25 @@ QUESTIONS = (
 )
 
 
-def main() -> None:
-    """Serve until stdin ends."""
-    stdio.limit_lifetime()
-    method, raw = sys.argv[1:] if len(sys.argv) > 1 else ("", "")
-    call: stdio.Message = {}
-    errors: list[list[object]] = []
-    for line in stdio.raw_lines():
-        message = json.loads(line)
-        if message.get("method") == method and "id" in message:
-            result = raw.encode("latin-1", "replace").decode("unicode_escape").encode("latin-1")
-            stdio.write(b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (message["id"], result))
-        elif message.get("method") == "tools/call":
-            call = message
-            if message["params"]["name"] == "question":
-                stdio.write(QUESTIONS % message["id"])
-                continue
-            if message["params"]["name"] == "notice":
-                stdio.write(NOTICES)
-            stdio.send(stdio.result(message, stdio.text(str(stdio.arguments(message).get("text")))))
-        elif "error" in message:
-            errors.append([message["id"], message["error"]["code"]])
-        elif message.get("id") == "last":
-            found = [["mine" if id == call["id"] else id, code] for id, code in errors]
-            stdio.send(stdio.result(call, stdio.text(json.dumps(found))))
-        elif (reply := stdio.handshake(message, "mangling", TOOLS)) is not None:
-            stdio.send(reply)
-
-
-main()
+method, raw = sys.argv[1:] if len(sys.argv) > 1 else ("", "")
+call: stdio.Message = {}
+errors: list[list[object]] = []
+for message in stdio.messages():
+    if message.get("method") == method and "id" in message:
+        result = raw.encode("latin-1", "replace").decode("unicode_escape").encode("latin-1")
+        stdio.write(b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (message["id"], result))
+    elif message.get("method") == "tools/call":
+        call = message
+        if message["params"]["name"] == "question":
+            stdio.write(QUESTIONS % message["id"])
+            continue
+        if message["params"]["name"] == "notice":
+            stdio.write(NOTICES)
+        stdio.send(stdio.result(message, stdio.echo(message)))
+    elif "error" in message:
+        errors.append([message["id"], message["error"]["code"]])
+    elif message.get("id") == "last":
+        found = [["mine" if id == call["id"] else id, code] for id, code in errors]
+        stdio.send(stdio.result(call, stdio.text(json.dumps(found))))
+    else:
+        stdio.reply(message, "mangling", TOOLS)

@@ -135,8 +135,8 @@ class Server:
             self.cancel(message["params"]["requestId"])
         elif method == "tools/call":
             self.calls[message["id"]] = Call(message, self.is_modern)
-        elif (reply := self.routine(message)) is not None:
-            stdio.send(reply)
+        else:
+            stdio.send_if(self.routine(message))
 
     def cancel(self, id: object) -> None:
         call = self.calls.get(id)
@@ -170,23 +170,14 @@ class Server:
         return True
 
 
-def main() -> None:
-    """Serve until stdin ends."""
-    stdio.limit_lifetime()
-    server, rest = Server(sys.argv[1] == "modern", sys.argv[2]), b""
-    busy = False
-    while True:
-        # Sometimes more calls come in first, sometimes those that are there go on.
-        if busy and (server.lots.random() < 0.5 or not select.select([0], [], [], 0)[0]):
-            busy = server.go_on()
-            continue
-        chunk = os.read(0, stdio.CHUNK_BYTES)
-        if not chunk:
-            return
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            server.take(json.loads(line))
-        busy = True
-
-
-main()
+server, busy = Server(sys.argv[1] == "modern", sys.argv[2]), False
+messages: list[stdio.Message] | None = []
+while messages is not None:
+    # Sometimes more calls come in first, sometimes those that are there go on.
+    if busy and (server.lots.random() < 0.5 or not select.select([0], [], [], 0)[0]):
+        busy = server.go_on()
+        continue
+    messages = stdio.poll(None)
+    for message in messages or ():
+        server.take(message)
+    busy = True

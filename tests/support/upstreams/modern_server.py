@@ -137,16 +137,10 @@ def lines() -> Iterator[bytes]:
     yield from received
 
 
-def main() -> None:
-    """Answer until stdin ends."""
-    stdio.limit_lifetime()
-    server = Server()
-    files = [word for word in sys.argv[1:] if not word.startswith("--")]
-    record = open(files[0], "ab", buffering=0) if files else None  # noqa: SIM115 - until the end
-    for line in lines():
-        if record:
-            record.write(line + b"\n")
-        server.handle(json.loads(line))
-
-
-main()
+server = Server()
+files = [word for word in sys.argv[1:] if not word.startswith("--")]
+record = open(files[0], "ab", buffering=0) if files else None  # noqa: SIM115 - until the end
+for line in lines():
+    if record:
+        record.write(line + b"\n")
+    server.handle(json.loads(line))

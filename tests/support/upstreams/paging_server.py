@@ -6,7 +6,6 @@ It has COUNT tools `tool_0`, `tool_1`, …, which answer with their names. With 
 to the second one, for ever.
 """
 
-import json
 import os
 import sys
 
@@ -28,18 +27,11 @@ def page(request: stdio.Message, names: list[str], loop: bool) -> stdio.Message:
     return stdio.result(request, found)
 
 
-def main() -> None:
-    """Serve until stdin ends."""
-    stdio.limit_lifetime()
-    names = [f"tool_{number}" for number in range(int(sys.argv[1]))]
-    for line in stdio.raw_lines():
-        request = json.loads(line)
-        if request.get("method") == "tools/list":
-            stdio.send(page(request, names, "--loop" in sys.argv))
-        elif request.get("method") == "tools/call":
-            stdio.send(stdio.result(request, stdio.text(request["params"]["name"])))
-        elif (reply := stdio.handshake(request, "paging", [])) is not None:
-            stdio.send(reply)
-
-
-main()
+names = [f"tool_{number}" for number in range(int(sys.argv[1]))]
+for request in stdio.messages():
+    if request.get("method") == "tools/list":
+        stdio.send(page(request, names, "--loop" in sys.argv))
+    elif request.get("method") == "tools/call":
+        stdio.send(stdio.result(request, stdio.text(request["params"]["name"])))
+    else:
+        stdio.reply(request, "paging", [])

@@ -49,16 +49,10 @@ def answer(request: stdio.Message) -> stdio.Message | None:
     )
 
 
-def main() -> None:
-    """Keep, then answer, until stdin ends."""
-    stdio.limit_lifetime()
-    record = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.set_inheritable(record, False)
-    for line in stdio.raw_lines():
-        os.write(record, line + b"\n")
-        reply = answer(json.loads(line.decode("utf-8", "surrogateescape")))
-        if reply is not None:
-            stdio.send(reply)
-
-
-main()
+record = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+os.set_inheritable(record, False)
+for line in stdio.raw_lines():
+    os.write(record, line + b"\n")
+    reply = answer(json.loads(line.decode("utf-8", "surrogateescape")))
+    if reply is not None:
+        stdio.send(reply)

@@ -21,24 +21,17 @@ def question(words: str) -> stdio.Message:
     return {"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": params}
 
 
-def main() -> None:
-    """Serve until stdin ends."""
-    stdio.limit_lifetime()
-    call: stdio.Message = {}
-    answers: list[stdio.Message] = []
-    for line in stdio.raw_lines():
-        message = json.loads(line)
-        if message.get("method") == "tools/call":
-            call, answers = message, []
-            stdio.write(b"".join(json.dumps(question(words)).encode() + b"\n" for words in ("first", "second")))
-        elif "method" not in message:
-            answers.append(message)
-            if len(answers) == 1:
-                stdio.send(question("third"))
-            else:
-                stdio.send(stdio.result(call, stdio.text(json.dumps(answers))))
-        elif (reply := stdio.handshake(message, "repeating", TOOLS)) is not None:
-            stdio.send(reply)
-
-
-main()
+call: stdio.Message = {}
+answers: list[stdio.Message] = []
+for message in stdio.messages():
+    if message.get("method") == "tools/call":
+        call, answers = message, []
+        stdio.write(b"".join(json.dumps(question(words)).encode() + b"\n" for words in ("first", "second")))
+    elif "method" not in message:
+        answers.append(message)
+        if len(answers) == 1:
+            stdio.send(question("third"))
+        else:
+            stdio.send(stdio.result(call, stdio.text(json.dumps(answers))))
+    else:
+        stdio.reply(message, "repeating", TOOLS)

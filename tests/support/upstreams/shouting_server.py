@@ -38,19 +38,13 @@ def die(text: str) -> stdio.Message:
     os._exit(3)
 
 
-def main() -> None:
-    """Serve."""
-    stdio.limit_lifetime()
-    stdio.serve(
-        "shouting",
-        [stdio.described(name) for name in ("say", "flood", "die")] + [stdio.described("echo", readOnlyHint=True)],
-        {
-            "say": lambda request: shout(str(stdio.arguments(request).get("text"))),
-            "echo": lambda request: stdio.text(str(stdio.arguments(request).get("text"))),
-            "flood": lambda _: flood(),
-            "die": lambda request: die(str(stdio.arguments(request).get("text"))),
-        },
-    )
-
-
-main()
+stdio.serve(
+    "shouting",
+    [stdio.described(name) for name in ("say", "flood", "die")] + [stdio.described("echo", readOnlyHint=True)],
+    {
+        "say": lambda request: shout(str(stdio.arguments(request).get("text"))),
+        "echo": stdio.echo,
+        "flood": lambda _: flood(),
+        "die": lambda request: die(str(stdio.arguments(request).get("text"))),
+    },
+)

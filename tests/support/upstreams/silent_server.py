@@ -7,6 +7,5 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 
-stdio.limit_lifetime()
 for _ in stdio.raw_lines():
     pass

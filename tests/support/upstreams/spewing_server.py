@@ -36,20 +36,14 @@ TOOLS = [stdio.described("echo", readOnlyHint=True)]
 def answered(request: stdio.Message) -> stdio.Message | None:
     """The good answer."""
     if request.get("method") == "tools/call":
-        return stdio.called(request, {"echo": lambda call: stdio.text(str(stdio.arguments(call).get("text")))})
+        return stdio.called(request, {"echo": stdio.echo})
     return stdio.handshake(request, "spewing", TOOLS)
 
 
-def main() -> None:
-    """Garbage, the answer, garbage, another answer to the same, until stdin ends."""
-    stdio.limit_lifetime()
-    stdio.write(GARBAGE)
-    for line in stdio.raw_lines():
-        answer = answered(json.loads(line))
-        if answer is not None:
-            good = json.dumps(answer).encode() + b"\n"
-            twice = json.dumps(stdio.error(answer, -32603, "answered before")).encode() + b"\n"
-            stdio.write(GARBAGE + good + GARBAGE + twice)
-
-
-main()
+stdio.write(GARBAGE)
+for line in stdio.raw_lines():
+    answer = answered(json.loads(line))
+    if answer is not None:
+        good = json.dumps(answer).encode() + b"\n"
+        twice = json.dumps(stdio.error(answer, -32603, "answered before")).encode() + b"\n"
+        stdio.write(GARBAGE + good + GARBAGE + twice)

@@ -8,7 +8,6 @@ then; `echo` {text}. FILE gets a line for each cancellation: the arguments of th
 
 import json
 import os
-import select
 import sys
 import time
 
@@ -57,13 +56,13 @@ class Server:
             self.cancel(message["params"]["requestId"])
         elif method == "tools/call":
             self.call(message)
-        elif (reply := stdio.handshake(message, "stalling", TOOLS)) is not None:
-            stdio.send(reply)
+        else:
+            stdio.reply(message, "stalling", TOOLS)
 
     def call(self, request: stdio.Message) -> None:
         name = request["params"]["name"]
         if name == "echo":
-            stdio.send(stdio.result(request, stdio.text(str(stdio.arguments(request).get("text")))))
+            stdio.send(stdio.result(request, stdio.echo(request)))
             return
         self.open[request["id"]] = request
         if name == "plod":
@@ -73,8 +72,7 @@ class Server:
         self.plodding.pop(id, None)
         request = self.open.pop(id, None)
         if request:
-            with open(self.path, "a") as ledger:
-                ledger.write(json.dumps(stdio.arguments(request)) + "\n")
+            stdio.note(self.path, json.dumps(stdio.arguments(request)))
 
     def plod(self) -> float | None:
         """Go on with what is due; the seconds until the next."""
@@ -87,19 +85,7 @@ class Server:
         return max(0.0, min(each.due for each in self.plodding.values()) - now) if self.plodding else None
 
 
-def main() -> None:
-    """Serve until stdin ends."""
-    stdio.limit_lifetime()
-    server, rest = Server(sys.argv[1]), b""
-    while True:
-        if not select.select([0], [], [], server.plod())[0]:
-            continue
-        chunk = os.read(0, stdio.CHUNK_BYTES)
-        if not chunk:
-            return
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            server.take(json.loads(line))
-
-
-main()
+server = Server(sys.argv[1])
+while (messages := stdio.poll(server.plod())) is not None:
+    for message in messages:
+        server.take(message)

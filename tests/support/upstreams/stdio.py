@@ -7,6 +7,7 @@ for speed.
 
 import json
 import os
+import select
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,6 +20,8 @@ CHUNK_BYTES = 1 << 16
 # A server that a broken test loses ends by itself; longer than any test's own limit.
 LIFETIME_SECONDS = 600
 
+_unfinished = b""
+
 
 def limit_lifetime() -> None:
     """Let SIGALRM end this process when a test has forgotten it."""
@@ -28,10 +31,27 @@ def limit_lifetime() -> None:
 
 def raw_lines() -> Iterator[bytes]:
     """Every line of stdin, without its end, until EOF."""
+    limit_lifetime()
     rest = b""
     while chunk := os.read(0, CHUNK_BYTES):
         *whole, rest = (rest + chunk).split(b"\n")
         yield from whole
+
+
+def messages() -> Iterator[Message]:
+    """Every message of stdin until EOF."""
+    return map(json.loads, raw_lines())
+
+
+def poll(seconds: float | None) -> list[Message] | None:
+    """The messages that come next, none if nothing comes within so many seconds; None at EOF."""
+    global _unfinished
+    limit_lifetime()
+    if not select.select([0], [], [], seconds)[0]:
+        return []
+    chunk = os.read(0, CHUNK_BYTES)
+    *lines, _unfinished = (_unfinished + chunk).split(b"\n")
+    return [json.loads(line) for line in lines] if chunk else None
 
 
 def write(data: bytes) -> None:
@@ -99,16 +119,35 @@ def handshake(request: Message, name: str, tools: list[Message]) -> Message | No
     return error(request, -32601, f"Method not found: {method}")
 
 
+def send_if(answer: Message | None) -> None:
+    """Send an answer, where there is one."""
+    if answer is not None:
+        send(answer)
+
+
+def reply(request: Message, name: str, tools: list[Message]) -> None:
+    """Answer anything but a tools/call."""
+    send_if(handshake(request, name, tools))
+
+
+def echo(request: Message) -> Message:
+    """The tool of that name."""
+    return text(str(arguments(request).get("text")))
+
+
+def note(path: str, words: object) -> None:
+    """Append a line to a file."""
+    with open(path, "a") as ledger:
+        ledger.write(f"{words}\n")
+
+
 def serve(name: str, tools: list[Message], behaviour: dict[str, Tool]) -> None:
     """A legacy server until EOF. A tool takes the request and returns its result, or None if it answered."""
-    limit_lifetime()
-    for line in raw_lines():
-        request = json.loads(line)
-        answer = (
-            called(request, behaviour) if request.get("method") == "tools/call" else handshake(request, name, tools)
-        )
-        if answer is not None:
-            send(answer)
+    for request in messages():
+        if request.get("method") == "tools/call":
+            send_if(called(request, behaviour))
+        else:
+            reply(request, name, tools)
 
 
 def called(request: Message, behaviour: dict[str, Tool]) -> Message | None:

@@ -28,26 +28,13 @@ def grandchild(escape: bool) -> int:
         signal.pause()
 
 
-def main() -> None:
-    """Serve, then stay."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    files = [word for word in sys.argv[1:] if not word.startswith("--")]
-    pids = f"{os.getpid()} {grandchild('--escape' in sys.argv)}"
-    for path in files:
-        with open(path, "a") as ledger:
-            ledger.write(pids + "\n")
-    tools = [stdio.described("echo", readOnlyHint=True), stdio.described("pids", readOnlyHint=True)]
-    stdio.serve(
-        "stubborn",
-        tools,
-        {
-            "echo": lambda request: stdio.text(str(stdio.arguments(request).get("text"))),
-            "pids": lambda _: stdio.text(pids),
-        },
-    )
-    while True:
-        signal.pause()
-
-
-main()
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+files = [word for word in sys.argv[1:] if not word.startswith("--")]
+pids = f"{os.getpid()} {grandchild('--escape' in sys.argv)}"
+for path in files:
+    stdio.note(path, pids)
+tools = [stdio.described("echo", readOnlyHint=True), stdio.described("pids", readOnlyHint=True)]
+stdio.serve("stubborn", tools, {"echo": stdio.echo, "pids": lambda _: stdio.text(pids)})
+while True:
+    signal.pause()

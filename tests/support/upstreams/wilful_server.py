@@ -58,15 +58,9 @@ class Server:
         return [stdio.result(request, stdio.text(str(given.get("text", name))))]
 
 
-def main() -> None:
-    """Serve until stdin ends."""
-    stdio.limit_lifetime()
-    words = sys.argv[1:]
-    if "--mourn" in words:
-        os.write(2, words[words.index("--mourn") + 1].encode() + b"\n")
-    server = Server(words)
-    for line in stdio.raw_lines():
-        stdio.write("".join(json.dumps(answer) + "\n" for answer in server.answers(json.loads(line))).encode())
-
-
-main()
+words = sys.argv[1:]
+if "--mourn" in words:
+    os.write(2, words[words.index("--mourn") + 1].encode() + b"\n")
+server = Server(words)
+for line in stdio.raw_lines():
+    stdio.write("".join(json.dumps(answer) + "\n" for answer in server.answers(json.loads(line))).encode())
