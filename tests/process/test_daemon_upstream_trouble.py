@@ -15,10 +15,6 @@ CHANGED = "notifications/tools/list_changed"
 SHORT_SECONDS = 0.5
 
 
-def reload(scratch: Scratch) -> None:
-    assert scratch.control().control("reload")[0]["ok"] is True
-
-
 def starts(ledger: Path) -> list[int]:
     return [int(line) for line in ledger.read_text().split()]
 
@@ -106,8 +102,7 @@ def test_a_list_that_waits_for_a_slow_server_has_the_tools_of_the_one_in_its_pla
     client = scratch.serve({"slow": server("silent"), "other": server("echo")}).lines()
     id = client.begin("tools/list")
     pids_of(scratch, "slow")
-    scratch.configure({"slow": server("echo"), "other": server("echo")})
-    reload(scratch)
+    scratch.reconfigure({"slow": server("echo"), "other": server("echo")})
     names = [tool["name"] for tool in client.answer_to(id)["result"]["tools"]]
     assert names == ["slow__add", "slow__echo", "other__add", "other__echo"]
 
@@ -117,8 +112,7 @@ def test_a_list_that_waits_for_one_slow_server_after_another_ends_with_its_time(
     client = scratch.serve({"slow": server("silent"), "other": server("echo")}, **settings).lines()
     id = client.begin("tools/list")
     (pid,) = pids_of(scratch, "slow")
-    scratch.configure({"slow": server("silent", "another"), "other": server("echo")}, **settings)
-    reload(scratch)
+    scratch.reconfigure({"slow": server("silent", "another"), "other": server("echo")}, **settings)
     names = [tool["name"] for tool in client.answer_to(id)["result"]["tools"]]
     assert names == ["other__add", "other__echo"]
     until(lambda: is_gone(pid), "the former process has ended")
@@ -132,8 +126,7 @@ def test_a_call_that_waits_for_a_slow_server_is_served_by_the_one_in_its_place(
     client = scratch.frames(server=bound_to) if bound_to else scratch.frames()
     id = client.begin_call("echo" if bound_to else "slow__echo", text="heard")
     pids_of(scratch, "slow")
-    scratch.configure({"slow": server("echo")})
-    reload(scratch)
+    scratch.reconfigure({"slow": server("echo")})
     assert text_of(client.answer_to(id)) == "heard"
 
 
@@ -147,8 +140,7 @@ def test_a_call_that_waits_for_a_slow_restart_is_served_by_the_server_in_its_pla
     until(lambda: not scratch.upstream("slow")["pids"], "its death was noticed")
     id = client.begin_call("slow__echo", text="heard")
     pids_of(scratch, "slow")
-    scratch.configure({"slow": server("echo")})
-    reload(scratch)
+    scratch.reconfigure({"slow": server("echo")})
     assert text_of(client.answer_to(id)) == "heard"
 
 
@@ -190,8 +182,7 @@ def test_a_server_is_retired_at_once_although_it_owes_hearth_an_answer(scratch: 
     if method != "server/discover":
         until(lambda: "its lists could not be read again" in scratch.logged(), "the wait is over")
     (pid,) = pids_of(scratch, "wilful")
-    scratch.configure(drain_timeout=300)
-    reload(scratch)
+    scratch.reconfigure(drain_timeout=300)
     until(lambda: is_gone(pid), "the retired server has ended")
 
 

@@ -102,7 +102,7 @@ def test_pinning_takes_effect_with_a_reload_and_touches_no_process(changing: Cha
     pids = pids_of(changing.scratch, "files")
     for pin, is_there in ((True, False), (False, True)):
         changing.configure(pin=pin)
-        assert changing.scratch.control().control("reload")[0]["ok"] is True
+        changing.scratch.reload()
         client.next_called(CHANGED)
         assert ("files__read" in client.tools()) is is_there
     assert pids_of(changing.scratch, "files") == pids

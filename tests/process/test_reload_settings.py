@@ -1,21 +1,20 @@
-"""Settings that a reload changes: in force at once, or for connections that are opened from then on, as documented."""
+"""Settings and waits across a reload: what is in force at once, what for new connections, and who still waits."""
 
 import pytest
 
 from support.clients import Closed, text_of
+from support.conformance.clients import UPDATED, Client, Message
 from support.daemon import Scratch, server
-from support.kernel import until
-
-
-def reload(scratch: Scratch) -> None:
-    assert scratch.control().control("reload")[0]["ok"] is True
+from support.kernel import is_gone, until
+from support.puppets.server import Puppet
+from support.puppets.sharing import NEWEST_LEGACY, House
+from support.puppets.stage import FAILED, FORM_ANSWER, QUESTIONS, Actor, Errand, Stage
 
 
 def test_a_bridge_keeps_the_pace_of_heartbeats_that_it_was_told(scratch: Scratch) -> None:
     former = scratch.serve(idle_timeout=0, heartbeat_interval=600).frames()
     assert former.session["heartbeatSeconds"] == 600
-    scratch.configure(idle_timeout=0, heartbeat_interval=0.05)
-    reload(scratch)
+    scratch.reconfigure(idle_timeout=0, heartbeat_interval=0.05)
     latter = scratch.frames()
     assert latter.session["heartbeatSeconds"] == 0.05
 
@@ -35,29 +34,25 @@ def test_limits_of_connections_hold_for_those_that_are_opened_from_then_on(scrat
         return "over the limit of 8192 bytes (message_limit)" in former.receive()["error"]["message"]
 
     assert is_refused()
-    scratch.configure({"echo": server("echo")}, message_limit="1 MiB")
-    reload(scratch)
+    scratch.reconfigure({"echo": server("echo")}, message_limit="1 MiB")
     assert is_refused()
     assert text_of(scratch.lines().call("echo__echo", text=text)) == text
 
 
 def test_a_shorter_pace_does_not_wait_for_the_former_one(scratch: Scratch) -> None:
     daemon = scratch.serve(idle_timeout=0, heartbeat_interval=10_000)
-    scratch.configure(idle_timeout=0.2, heartbeat_interval=10_000)
-    reload(scratch)
+    scratch.reconfigure(idle_timeout=0.2, heartbeat_interval=10_000)
     assert daemon.wait() == 0
 
 
 def test_each_setting_of_connections_that_come_is_in_force(scratch: Scratch) -> None:
     scratch.start(HEARTH_IDLE_TIMEOUT="0")
     first = scratch.frames()
-    scratch.configure(max_connections=1, log_level="debug")
-    reload(scratch)
+    scratch.reconfigure(max_connections=1, log_level="debug")
     refused = scratch.control()
     refused.send_frame({"type": "hello", "protocol": 1})
     assert "max_connections" in refused.receive_type("error")[0]["message"]
-    scratch.configure(max_connections=2)
-    reload(scratch)
+    scratch.reconfigure(max_connections=2)
     scratch.frames()
     assert first.ask("ping")["result"] == {}
 
@@ -65,8 +60,7 @@ def test_each_setting_of_connections_that_come_is_in_force(scratch: Scratch) -> 
 def test_the_time_that_lists_wait_is_in_force_at_once(scratch: Scratch) -> None:
     servers = {"silent": server("silent"), "echo": server("echo")}
     scratch.serve(servers, list_timeout=10_000)
-    scratch.configure(servers, list_timeout=0.3)
-    reload(scratch)
+    scratch.reconfigure(servers, list_timeout=0.3)
     assert scratch.lines().tools() == ["echo__add", "echo__echo"]
 
 
@@ -74,8 +68,7 @@ def test_the_time_that_answers_are_delivered_after_the_end_of_input_is_in_force_
     servers = {"count": server("counting", scratch.home / "ledger")}
     client = scratch.serve(servers, eof_timeout=10_000).lines()
     client.tools()
-    scratch.configure(servers, eof_timeout=0.2)
-    reload(scratch)
+    scratch.reconfigure(servers, eof_timeout=0.2)
     client.begin_call("count__once", key="k", delay=600_000)
     client.stream.end_input()
     assert "(eof_timeout)" in client.receive()["error"]["message"]
@@ -89,3 +82,72 @@ def test_what_is_logged_changes_at_once(scratch: Scratch) -> None:
     scratch.configure(log_level="debug")
     # Noticed by itself, which is told at the level that holds by then.
     until(lambda: "is in force" in scratch.logged(), "the new level holds")
+
+
+SUBSCRIBE = "resources/subscribe"
+URI = "test://one"
+OFFERS = {"resources": [{"uri": URI, "name": "one"}]}
+
+
+def told(client: Client, puppet: Puppet) -> bool:
+    puppet.notify(UPDATED, uri=URI)
+    return bool(client.next_notice(UPDATED)["params"]["uri"] == URI)
+
+
+def test_a_subscription_is_there_again_when_its_server_is(house: House, revision: str) -> None:
+    puppets = house.server(offers=OFFERS)
+    house.start()
+    client = house.client(revision, bare=True)
+    client.subscribe(URI)
+    former, _ = puppets.next(SUBSCRIBE)
+    (pid,) = house.pids()
+    house.scratch.reconfigure()
+    until(lambda: is_gone(pid), "its process has ended")
+    house.scratch.reconfigure({"puppet": puppets.entry()})
+    puppet, _ = puppets.next(SUBSCRIBE)
+    assert puppet is not former
+    assert told(client, puppet)
+
+
+def test_a_subscription_to_what_stays_hears_nothing_of_a_reload(house: House) -> None:
+    puppets = house.server(offers=OFFERS)
+    house.start()
+    client = house.client(NEWEST_LEGACY, bare=True)
+    client.subscribe(URI)
+    puppet, _ = puppets.next(SUBSCRIBE)
+    (pid,) = house.pids()
+    house.scratch.reconfigure({"puppet": puppets.entry(instance_idle=7), "echo": server("echo")})
+    assert told(client, puppet)
+    assert house.pids() == [pid]
+
+
+def parked(stage: Stage) -> tuple[Actor, Errand, tuple[Puppet, Message]]:
+    """A call that waits for its client's answer."""
+    actor = stage.actor()
+    stage.start()
+    errand = Errand(stage.modern())
+    puppet, call = actor.next(errand.method)
+    puppet.ask("q-1", "elicitation/create", **QUESTIONS["elicitation/create"])
+    assert errand.wishes()
+    return actor, errand, (puppet, call)
+
+
+def test_a_call_that_is_parked_at_a_removed_server_goes_on_with_its_client_s_answer(stage: Stage) -> None:
+    actor, errand, (puppet, call) = parked(stage)
+    stage.scratch.reconfigure()
+    errand.go_on()
+    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
+    puppet.say(call, "thanks")
+    assert errand.outcome().text == "thanks"
+
+
+def test_a_call_that_is_parked_for_longer_than_its_removed_server_is_kept_gets_an_error(stage: Stage) -> None:
+    _, errand, _ = parked(stage)
+    (pid,) = stage.scratch.upstream("puppet")["pids"]
+    stage.scratch.reconfigure(drain_timeout=0.1)
+    until(lambda: is_gone(pid), "its process has ended")
+    errand.go_on()
+    error = errand.outcome().error
+    assert error is not None
+    assert error["code"] == FAILED
+    assert "server 'puppet' is ended, for another config" in error["message"]

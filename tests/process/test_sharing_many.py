@@ -200,8 +200,7 @@ def test_calls_that_wait_fail_with_a_server_that_is_taken_out_of_the_config(hous
     server = house.server(max_concurrency=1)
     house.start(drain_timeout=0.2)
     ann, bob, ids = waiting_calls(server, house)
-    house.scratch.configure({}, drain_timeout=0.2)
-    assert house.scratch.control().control("reload")[0]["ok"] is True
+    house.scratch.reconfigure({}, drain_timeout=0.2)
     answers = {message["id"]: message["error"] for message in (ann.wire.receive(), ann.wire.receive())}
     answers["bob"] = bob.wire.receive()["error"]
     assert {error["code"] for error in answers.values()} == {-32603}

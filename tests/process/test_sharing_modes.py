@@ -250,6 +250,5 @@ def test_a_reload_that_changes_who_shares_it_takes_effect_with_the_next_call(scr
     serve(scratch)
     first, second = counted(scratch), counted(scratch)
     assert [first.call()["count"], second.call()["count"]] == [1, 2]
-    scratch.configure({"keep": server("keeping", isolation="session")})
-    assert scratch.control().control("reload")[0]["ok"] is True
+    scratch.reconfigure({"keep": server("keeping", isolation="session")})
     assert [first.call()["count"], second.call()["count"], first.call()["count"]] == [1, 1, 2]

@@ -66,8 +66,7 @@ def test_a_subscription_survives_a_reload_that_changes_its_server(house: House, 
     house.start()
     client = house.client(revision, bare=True)
     former = subscribed(server, client)
-    house.scratch.configure({"puppet": server.entry(isolation="session")})
-    assert house.scratch.control().control("reload")[0]["ok"] is True
+    house.scratch.reconfigure({"puppet": server.entry(isolation="session")})
     puppet, _ = server.next(SUBSCRIBE)
     assert puppet is not former
     assert told(client, puppet)

@@ -117,6 +117,15 @@ class Scratch:
         self.configure(servers, **settings)
         return self.start()
 
+    def reload(self) -> None:
+        """Have the config file read again; the test fails when it is refused."""
+        assert self.control().control("reload")[0]["ok"] is True
+
+    def reconfigure(self, servers: Mapping[str, Mapping[str, object]] | None = None, **settings: object) -> None:
+        """Write the config file and have it read again."""
+        self.configure(servers, **settings)
+        self.reload()
+
     def attempt(
         self, *arguments: str, command: tuple[str, ...] = COMMAND, fds: tuple[int, ...] = (), **environment: str
     ) -> "Daemon":

@@ -1,16 +1,20 @@
-"""The installation is moved away under a running daemon: what it answers, what doctor finds, and what `--fix` does."""
+"""Installations that move under a running daemon, and the daemon by its former name, which older units use."""
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.daemon import Scratch
+from support.clients import text_of
+from support.daemon import Scratch, handing_over, server
 from support.installation import Installation
-from support.kernel import BOUND_SECONDS
+from support.kernel import BOUND_SECONDS, is_gone, until
 
 HEARTH = os.path.join(os.path.dirname(sys.executable), "hearth")
 
@@ -57,3 +61,37 @@ def test_doctor_finds_it_and_fix_replaces_the_daemon(moved: Scratch) -> None:
     deeds = {each["deed"]: each for each in doctor(moved, "--fix", "--yes")["mended"]}
     assert (deeds["renew"]["done"], deeds["renew"]["error"]) == (True, None)
     assert "daemon.moved" not in {each["id"] for each in doctor(moved)["findings"]}
+
+
+FORMER = (sys.executable, "-I", "-m", "hearth.server")
+
+
+def test_an_installed_unit_of_before_starts_the_daemon(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")})
+    with socket.socket(socket.AF_UNIX) as listener:
+        Path(scratch.socket).parent.mkdir(mode=0o700)
+        listener.bind(scratch.socket)
+        listener.listen(5)
+        command = handing_over(listener, (*FORMER, "--profile", "mcp", "--delegated"))
+        daemon = scratch.start(command=command, fds=(listener.fileno(),))
+        assert scratch.status()["activation"] == "systemd"
+        assert text_of(scratch.lines().call("echo__echo", text="hello")) == "hello"
+        assert daemon.stop() == 0
+
+
+def test_a_running_bridge_of_before_starts_the_daemon(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")})
+    daemon = scratch.start("--profile", "mcp", "--detach", command=FORMER)
+    pid = daemon.pid
+    client = scratch.frames()
+    client.initialize()
+    assert text_of(client.call("echo__echo", text="hello")) == "hello"
+    assert client.control("shutdown")[0]["ok"] is True
+    client.close()
+    until(lambda: is_gone(pid), "the daemon is gone")
+
+
+def test_a_signal_ends_a_daemon_of_the_former_name(scratch: Scratch) -> None:
+    daemon = scratch.start(command=FORMER)
+    daemon.signal(signal.SIGTERM)
+    assert daemon.wait() == 0
