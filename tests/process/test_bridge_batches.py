@@ -107,8 +107,7 @@ def test_of_two_subscriptions_in_a_batch_the_one_that_was_not_given_up_survives_
 
 
 def test_members_are_kept_by_themselves_before_their_batch_is_answered(counted: Scratch) -> None:
-    client = counted.frames()
-    client.initialize(REVISION)
+    client = counted.frames().initialized(REVISION)
     level = request("l", "logging/setLevel", level="error")
     send(client, level, request("p", "ping"), notice("notifications/initialized"))
     kept = {}

@@ -45,8 +45,7 @@ def test_a_folder_that_is_gone_is_not_mentioned(scene: Stage) -> None:
 def test_descriptors_that_do_not_block_are_waited_for(scene: Stage) -> None:
     daemon = scene.daemon()
     bridge = scene.bridge(preexec_fn=lambda: (os.set_blocking(0, False), os.set_blocking(1, False)))
-    wire = daemon.accept()
-    wire.greet()
+    wire = daemon.welcome()
     bridge.request(1)
     wire.read_line()
     text = "x" * 500_000
@@ -193,8 +192,7 @@ def test_standard_output_carries_nothing_but_mcp(scene: Stage) -> None:
     bridge.request(1)
     wire.read_line()
     wire.socket.sendall(b"this is no frame at all")
-    wire = daemon.accept()
-    wire.greet()
+    wire = daemon.welcome()
     wire.answer(wire.read_line()[0]["seq"], 1)
     bridge.end_input()
     assert wire.read()[0] == {"type": "goodbye"}
@@ -239,8 +237,7 @@ def test_nothing_heavy_is_loaded_on_the_way_to_the_first_answer(scene: Stage) ->
         assert child.stdin and child.stdout and child.stderr
         child.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"initialize"}\n')
         child.stdin.close()
-        wire = daemon.accept()
-        wire.greet()
+        wire = daemon.welcome()
         wire.read_line()
         wire.answer(1, 1, keep="initialize")
         assert json.loads(child.stdout.read())["id"] == 1

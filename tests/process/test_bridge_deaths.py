@@ -12,9 +12,7 @@ from support.scripted_daemon import SERVICE, SILENCE_SECONDS, ScriptedDaemon, St
 
 
 def welcomed(daemon: ScriptedDaemon) -> Wire:
-    wire = daemon.accept()
-    wire.greet()
-    return wire
+    return daemon.welcome()
 
 
 def test_an_unanswered_line_goes_to_the_next_daemon_marked_as_resent(scene: Stage) -> None:

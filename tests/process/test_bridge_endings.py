@@ -53,8 +53,7 @@ def test_a_daemon_that_dies_after_the_end_of_input_is_replaced(scene: Stage) -> 
     bridge.end_input()
     wire.read_line()
     wire.close()
-    wire = daemon.accept()
-    wire.greet()
+    wire = daemon.welcome()
     header, _ = wire.read_line()
     assert wire.read()[0] == {"type": "goodbye"}
     wire.answer(header["seq"], 1)
@@ -65,8 +64,7 @@ def test_a_daemon_that_dies_after_the_end_of_input_is_replaced(scene: Stage) -> 
 def test_the_wait_for_what_is_owed_is_bounded(scene: Stage) -> None:
     daemon = scene.daemon()
     bridge = scene.bridge(extra={"HEARTH_BRIDGE_EOF_GRACE": "0.2"})
-    wire = daemon.accept()
-    wire.greet()
+    daemon.welcome()
     bridge.request(1)
     bridge.end_input()
     answers = bridge.read_rest()
@@ -77,8 +75,7 @@ def test_the_wait_for_what_is_owed_is_bounded(scene: Stage) -> None:
 def test_the_wait_is_bounded_even_if_nobody_reads(scene: Stage) -> None:
     daemon = scene.daemon()
     bridge = scene.bridge(extra={"HEARTH_BRIDGE_EOF_GRACE": "0.2"})
-    wire = daemon.accept()
-    wire.greet()
+    wire = daemon.welcome()
     bridge.request(1)
     wire.send({"type": "mcp"}, b'{"x":"' + b"x" * 200_000 + b'"}')
     bridge.end_input()
@@ -122,8 +119,7 @@ def test_a_line_over_the_limit_is_answered_although_input_has_ended(scene: Stage
 def test_a_fault_in_the_middle_of_a_line_to_the_client_can_be_injected(scene: Stage) -> None:
     daemon = scene.daemon()
     bridge = scene.bridge(extra={"HEARTH_FAULTS": "bridge-mid-write=kill"})
-    wire = daemon.accept()
-    wire.greet()
+    wire = daemon.welcome()
     bridge.request(1)
     wire.read_line()
     wire.send({"type": "mcp", "re": 1}, b'{"id":1,"more":"0123456789"}')

@@ -68,8 +68,7 @@ def test_a_full_queue_is_waited_for_and_starts_nothing(scene: Stage) -> None:
         filler.close()
     for _ in fillers[:-1]:
         daemon.accept().close()
-    wire = daemon.accept()
-    wire.greet()
+    wire = daemon.welcome()
     wire.answer(wire.read_line()[0]["seq"], 1)
     assert bridge.read()["id"] == 1
     assert scene.starts() == []
@@ -86,8 +85,7 @@ def test_a_socket_path_that_is_too_long_has_a_short_one(scene: Stage, monkeypatc
         daemon = scene.daemon(path)
         bridge = scene.bridge(extra={"XDG_RUNTIME_DIR": str(runtime)})
         bridge.request(1)
-        wire = daemon.accept()
-        wire.greet()
+        wire = daemon.welcome()
         assert wire.read_line()[1]["id"] == 1
     finally:
         path.unlink()
@@ -111,8 +109,7 @@ def test_a_refusal_is_an_answer_and_the_next_line_tries_again(scene: Stage) -> N
     assert "there is no server 'tiem'; known: time" in refused(bridge)
     assert daemon.is_left_alone()
     bridge.request(2)
-    wire = daemon.accept()
-    wire.greet()
+    wire = daemon.welcome()
     wire.answer(wire.read_line()[0]["seq"], 2)
     assert bridge.read()["id"] == 2
 
@@ -145,8 +142,7 @@ def test_a_line_that_is_stuck_halfway_to_a_stopped_daemon_may_still_run(scene: S
     # More than the socket holds: the bridge hangs in its write, and finishes it when the daemon goes on.
     bridge.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": "x" * 1_000_000})
     assert "may or may not have run" in refused(bridge)
-    wire = daemon.accept()
-    wire.greet()
+    wire = daemon.welcome()
     assert wire.read_line()[1]["id"] == 1
 
 

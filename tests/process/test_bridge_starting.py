@@ -122,8 +122,7 @@ def test_after_a_failure_the_next_line_tries_again(scene: Stage) -> None:
     daemon = scene.daemon()
     assert daemon.is_left_alone()
     bridge.request(2)
-    wire = daemon.accept()
-    wire.greet()
+    wire = daemon.welcome()
     wire.answer(wire.read_line()[0]["seq"], 2)
     assert bridge.read()["id"] == 2
 

@@ -328,8 +328,7 @@ def test_limits_in_the_config_reach_the_start_of_that_server_only(scratch: Scrat
     scratch.configure({"bounded": server("echo", **limits), "free": server("echo")})
     # Started by no service manager: a daemon without control groups, which says what it cannot enforce.
     scratch.start()
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     for name in ("bounded", "free"):
         assert text_of(client.call(f"{name}__echo", text=name)) == name
     said = scratch.logged()

@@ -103,8 +103,7 @@ def test_a_batch_may_have_a_message_on_each_line(client: Client) -> None:
 
 
 def test_frames_carry_one_answer_to_the_batch_s_line(serving: Scratch) -> None:
-    client = serving.frames()
-    client.initialize(REVISION)
+    client = serving.frames().initialized(REVISION)
     send(client, request("a", "ping"), call("b", "echo__echo", text="heard"), notice("notifications/x"))
     seq = client.seq
     assert set(received(client)) == {"a", "b"}
@@ -244,8 +243,7 @@ def test_a_batch_is_answered_after_the_client_has_said_everything(client: Client
 
 def test_a_daemon_that_is_going_out_refuses_the_requests_of_a_batch_and_takes_the_rest(scratch: Scratch) -> None:
     daemon = scratch.serve({"count": server("counting", scratch.home / "ledger")}, drain_timeout=30)
-    client = scratch.lines()
-    client.initialize(REVISION)
+    client = scratch.lines().initialized(REVISION)
     client.begin_call("count__read", id="held", key="held", delay=600_000)
     until(lambda: "read held" in ledger(scratch), "the call runs")
     daemon.signal(signal.SIGTERM)
@@ -262,8 +260,7 @@ def test_a_daemon_that_is_going_out_refuses_the_requests_of_a_batch_and_takes_th
 
 
 def test_a_server_may_answer_in_arrays(serving: Scratch) -> None:
-    client = serving.lines()
-    client.initialize("2025-11-25")
+    client = serving.lines().initialized("2025-11-25")
     answer = client.call("array__say", meta={"progressToken": "t"}, text="heard")
     assert text_of(answer) == "heard"
     assert [message["params"]["progressToken"] for message in client.aside] == ["t"]

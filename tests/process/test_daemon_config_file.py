@@ -85,8 +85,7 @@ def test_a_daemon_that_starts_with_a_broken_config_uses_the_last_good_one(after_
     scratch = after_a_good_start
     scratch.write_config(BROKEN)
     scratch.start()
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     assert text_of(client.call("echo__echo", text="served")) == "served"
 
 

@@ -76,8 +76,7 @@ def test_both_openings_are_answered_before_any_server_runs(scratch: Scratch) -> 
 
 
 def test_both_eras_may_be_spoken_on_one_connection(both: Scratch) -> None:
-    client = both.lines()
-    client.initialize()
+    client = both.lines().initialized()
     assert "resultType" not in client.ask("tools/list")["result"]
     assert client.ask("tools/list", modern())["result"]["resultType"] == "complete"
     assert client.ask("ping")["result"] == {}
@@ -111,8 +110,7 @@ def test_an_era_that_the_config_names_is_not_probed_for(scratch: Scratch, kind: 
 
 
 def test_a_server_that_refuses_the_handshake_first_is_listened_to_all_the_same(scratch: Scratch) -> None:
-    client = scratch.serve({"new": server("modern", "--backwards")}).lines()
-    client.initialize()
+    client = scratch.serve({"new": server("modern", "--backwards")}).lines().initialized()
     client.tools()
     assert scratch.upstream("new")["era"] == "modern"
     client.call("new__grow")
@@ -243,8 +241,7 @@ def test_a_wish_for_input_is_put_to_a_legacy_client_that_can_be_asked(both: Scra
 
 
 def test_a_modern_server_is_told_the_legacy_client_s_name_and_what_it_can_be_asked(both: Scratch) -> None:
-    client = both.lines()
-    client.initialize(capabilities={"elicitation": {}})
+    client = both.lines().initialized(capabilities={"elicitation": {}})
     meta = json.loads(text_of(client.call("new__whoami", meta={"vendor/key": 1})))
     assert meta[f"{PREFIX}protocolVersion"] == MODERN
     assert meta[f"{PREFIX}clientInfo"] == {"name": "test-client", "version": "1"}
@@ -277,8 +274,7 @@ def test_a_server_that_asks_for_what_the_client_did_not_declare_gets_an_error_an
     both: Scratch, method: str, capability: str, result: Message
 ) -> None:
     others = {other: {} for _, other, _ in QUESTIONS if other != capability}
-    client = both.lines()
-    client.initialize(capabilities=others)
+    client = both.lines().initialized(capabilities=others)
     reply = json.loads(text_of(client.call("ask__ask", method=method)))
     assert reply["error"]["code"] == -32603
     assert "the client has not declared" in reply["error"]["message"]
@@ -301,8 +297,7 @@ def test_a_server_that_asks_for_what_the_client_declared_gets_the_client_s_answe
 
 
 def test_a_server_is_refused_what_no_client_can_be_asked_for(both: Scratch) -> None:
-    client = both.lines()
-    client.initialize(capabilities={"roots": {}, "sampling": {}, "elicitation": {}})
+    client = both.lines().initialized(capabilities={"roots": {}, "sampling": {}, "elicitation": {}})
     reply = json.loads(text_of(client.call("ask__ask", method="made/up")))
     assert reply["error"]["code"] == -32601
     assert "made/up" in reply["error"]["message"]

@@ -128,16 +128,14 @@ def raw_result(client: Client, tool: str, raw: bytes) -> bytes:
 
 @pytest.mark.parametrize("size", [10, LIMIT - 100])
 def test_up_to_the_limit_every_byte_is_the_server_s(limited: Scratch, size: int) -> None:
-    client = limited.lines()
-    client.initialize()
+    client = limited.lines().initialized()
     client.tools()
     odd = b'{ "content" : [ {"type":"text" , "text":"\\u00e9\\/%b" } ],"n":1e2 }' % (b"x" * size)
     assert raw_result(client, "big__verbatim", odd) == odd
 
 
 def test_images_stay_as_they_are_and_errors_stay_errors(limited: Scratch) -> None:
-    client = limited.lines()
-    client.initialize()
+    client = limited.lines().initialized()
     client.tools()
     image = b'{ "content" : [{"type":"image","mimeType":"image/png","data":"%b"}] }' % (b"A" * 2 * LIMIT)
     assert raw_result(client, "big__verbatim", image) == image
@@ -148,14 +146,12 @@ def test_images_stay_as_they_are_and_errors_stay_errors(limited: Scratch) -> Non
 
 
 def test_a_server_without_a_limit_is_not_touched(limited: Scratch) -> None:
-    client = limited.lines()
-    client.initialize()
+    client = limited.lines().initialized()
     assert client.call("free__echo", text=LARGE)["result"]["content"] == [{"type": "text", "text": LARGE}]
 
 
 def test_a_client_of_an_older_revision_finds_the_uri_in_the_text(limited: Scratch) -> None:
-    client = limited.lines()
-    client.initialize("2025-03-26")
+    client = limited.lines().initialized("2025-03-26")
     answer = client.call("old__echo", text=LARGE)
     assert [block["type"] for block in answer["result"]["content"]] == ["text"]
     uri = "hearth-result:///" + text_of(answer).partition("hearth-result:///")[2].partition(";")[0]
@@ -188,8 +184,7 @@ def test_a_tool_that_is_called_by_a_client_that_searches_has_the_limit_too(limit
 
 
 def test_a_reload_changes_the_limit_of_a_server_that_runs(scratch: Scratch) -> None:
-    client = scratch.serve({"echo": server("echo")}).frames()
-    client.initialize()
+    client = scratch.serve({"echo": server("echo")}).frames().initialized()
     assert text_of(client.call("echo__echo", text=LARGE)) == LARGE
     pids = scratch.upstream("echo")["pids"]
     scratch.configure({"echo": server("echo", result_limit=LIMIT)})
@@ -203,8 +198,7 @@ def test_structured_content_stays_whole_where_a_schema_demands_it(stage: Stage, 
     tool: Message = {"name": "act", "inputSchema": {"type": "object"}}
     if has_schema:
         tool["outputSchema"] = {"type": "object", "required": ["rows"]}
-    actor = stage.actor(tools=[tool], keys={"result_limit": LIMIT})
-    stage.start()
+    actor = stage.serve(tools=[tool], keys={"result_limit": LIMIT})
     client = stage.scratch.lines()
     client.initialize()
     id = client.begin_call("puppet__act")

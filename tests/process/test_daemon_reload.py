@@ -43,8 +43,7 @@ WAYS = pytest.mark.parametrize("reload", [by_signal, by_request, by_a_new_sessio
 @WAYS
 def test_a_server_that_was_added_is_announced_and_served(scratch: Scratch, reload: Way) -> None:
     daemon = scratch.serve({"echo": server("echo")})
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     assert client.tools() == ECHO
     scratch.configure({"echo": server("echo"), "change": server("changing")})
     reload(scratch, daemon)
@@ -55,8 +54,7 @@ def test_a_server_that_was_added_is_announced_and_served(scratch: Scratch, reloa
 @WAYS
 def test_a_server_that_was_removed_is_announced_and_its_process_ends(scratch: Scratch, reload: Way) -> None:
     daemon = scratch.serve({"echo": server("echo"), "change": server("changing")})
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     assert client.tools() == [*ECHO, *CHANGING]
     (pid,) = pids_of(scratch, "change")
     scratch.configure({"echo": server("echo")})
@@ -69,8 +67,7 @@ def test_a_server_that_was_removed_is_announced_and_its_process_ends(scratch: Sc
 
 def test_a_server_that_changed_is_started_anew_and_the_others_are_left_alone(scratch: Scratch) -> None:
     daemon = scratch.serve({"echo": server("echo"), "change": server("changing")})
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     client.tools()
     (echo,), (change,) = pids_of(scratch, "echo"), pids_of(scratch, "change")
     scratch.configure({"echo": server("echo"), "change": server("big")})
@@ -83,8 +80,7 @@ def test_a_server_that_changed_is_started_anew_and_the_others_are_left_alone(scr
 
 
 def test_a_change_that_nobody_tells_of_is_noticed_by_itself(scratch: Scratch) -> None:
-    client = scratch.serve({"echo": server("echo")}).lines()
-    client.initialize()
+    client = scratch.serve({"echo": server("echo")}).lines().initialized()
     client.tools()
     scratch.configure({"change": server("changing")})
     client.next_called(CHANGED)
@@ -93,8 +89,7 @@ def test_a_change_that_nobody_tells_of_is_noticed_by_itself(scratch: Scratch) ->
 
 def test_a_disabled_server_is_as_good_as_removed(scratch: Scratch) -> None:
     daemon = scratch.serve({"echo": server("echo")})
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     assert client.tools() == ECHO
     scratch.configure({"echo": server("echo", disabled=True)})
     by_request(scratch, daemon)
@@ -105,8 +100,7 @@ def test_a_disabled_server_is_as_good_as_removed(scratch: Scratch) -> None:
 
 def test_a_config_that_is_the_same_changes_nothing_and_is_not_announced(scratch: Scratch) -> None:
     daemon = scratch.serve({"echo": server("echo")})
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     client.tools()
     (pid,) = pids_of(scratch, "echo")
     by_request(scratch, daemon)
@@ -258,8 +252,7 @@ def test_clients_are_told_once_of_all_that_a_reload_changes(scratch: Scratch) ->
 def test_servers_in_another_order_are_listed_in_it_and_none_is_started_anew(scratch: Scratch) -> None:
     first, second = {"a": server("echo")}, {"b": server("echo")}
     daemon = scratch.serve(first | second)
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     assert client.tools() == ["a__add", "a__echo", "b__add", "b__echo"]
     pids = [pids_of(scratch, name) for name in ("a", "b")]
     scratch.configure(second | first)

@@ -75,8 +75,7 @@ def test_heartbeats_alone_keep_a_session_active(scratch: Scratch) -> None:
 
 def test_a_silent_session_that_speaks_again_is_active_and_does_not_take_the_ownership_back(scratch: Scratch) -> None:
     first = scratch.serve(heartbeat_interval=HEARTBEAT_SECONDS).frames()
-    lines = scratch.lines()
-    lines.initialize()
+    scratch.lines().initialized()
     falls_silent(scratch, first)
     first.heartbeat()
 
@@ -92,8 +91,7 @@ def test_a_silent_session_that_speaks_again_is_active_and_does_not_take_the_owne
 
 def test_what_is_owed_to_a_silent_session_arrives_once_when_it_reads_again(scratch: Scratch) -> None:
     counted(scratch)
-    stopped = scratch.frames()
-    stopped.initialize()
+    stopped = scratch.frames().initialized()
     ids = [stopped.begin_call("count__once", key=f"k{number}", delay=900 + number) for number in range(5)]
     falls_silent(scratch, stopped)
     # The calls go on, and their answers are kept.
@@ -212,8 +210,7 @@ def test_replayed_lines_are_taken_and_the_promised_notice_follows(scratch: Scrat
 
 def test_the_answer_to_initialize_and_the_initialized_line_are_marked_to_be_kept(scratch: Scratch) -> None:
     scratch.start()
-    client = scratch.frames()
-    client.initialize()
+    client = scratch.frames().initialized()
     assert client.receive_type("ack")[0]["keep"] == {"initialized": 2}
     answer = next(header for header in client.headers if header.get("re") == 1)
     assert answer["keep"] == "initialize"

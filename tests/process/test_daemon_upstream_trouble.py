@@ -148,8 +148,7 @@ def test_a_call_that_waits_for_a_slow_restart_is_served_by_the_server_in_its_pla
 
 
 def test_a_list_that_is_outdated_in_the_write_that_brings_it_is_fetched_again(scratch: Scratch) -> None:
-    client = scratch.serve({"wilful": server("wilful", "--early")}).lines()
-    client.initialize()
+    client = scratch.serve({"wilful": server("wilful", "--early")}).lines().initialized()
     if "wilful__late" not in client.tools():
         client.next_called(CHANGED)
         assert "wilful__late" in client.tools()
@@ -159,8 +158,7 @@ def test_a_list_that_is_outdated_in_the_write_that_brings_it_is_fetched_again(sc
 @pytest.mark.parametrize("noticed", ["after the wait", "during the wait"])
 def test_a_list_that_never_comes_does_not_keep_later_ones_away(scratch: Scratch, noticed: str) -> None:
     scratch.serve({"wilful": server("wilful", "--mute", "tools/list@2", start_timeout=2 * SHORT_SECONDS)})
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     client.tools()
     client.call("wilful__grow", name="one")
     if noticed == "after the wait":

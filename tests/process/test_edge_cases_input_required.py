@@ -33,9 +33,7 @@ ODD_STATE = 'st\u00e4te "/\\ \u2028\x00\ud83d ' + "x" * 10_000
 @pytest.fixture
 def actor(stage: Stage) -> Actor:
     """One modern server, and a daemon in front of it."""
-    found = stage.actor(MODERN)
-    stage.start()
-    return found
+    return stage.serve(MODERN)
 
 
 def require(puppet: Puppet, call: Message, **result: Any) -> None:
@@ -53,8 +51,7 @@ def form(**more: Any) -> Message:
 
 def asked(actor: Actor, client: LegacyClient, **result: Any) -> tuple[Errand, Message]:
     """A call whose server requires input, and what the client was asked; it does not answer if it is silent."""
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     require(puppet, call, **(result or {"inputRequests": questions(q=form()), "requestState": "s"}))
     return errand, client.next_question()
 
@@ -71,8 +68,7 @@ def test_each_kind_of_question_is_asked_as_it_is_and_its_answer_brought(
     assert (put["method"], put["params"]) == (question, QUESTIONS[question])
     puppet, call = actor.next("tools/call")
     assert call["params"]["inputResponses"] == {"q": answer}
-    puppet.say(call, "thanks")
-    assert errand.outcome().text == "thanks"
+    errand.finish(puppet, call, "thanks")
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
@@ -88,8 +84,9 @@ def test_a_form_that_is_declined_or_cancelled_is_an_answer(stage: Stage, actor: 
 
 
 def test_the_retry_has_another_id_the_same_arguments_and_the_state_as_it_was(stage: Stage, actor: Actor) -> None:
-    errand = Errand(stage.legacy(), name="puppet__act", arguments={"n": 1.5}, _meta={"vendor/key": [1]})
-    puppet, first = actor.next("tools/call")
+    errand, puppet, first = actor.called_by(
+        stage.legacy(), name="puppet__act", arguments={"n": 1.5}, _meta={"vendor/key": [1]}
+    )
     require(puppet, first, inputRequests=questions(q=form()), requestState=ODD_STATE)
     assert isinstance(errand.client, LegacyClient)
     errand.client.next_question()
@@ -99,8 +96,7 @@ def test_the_retry_has_another_id_the_same_arguments_and_the_state_as_it_was(sta
     assert second["params"] == {**first["params"], **more}
     assert second["params"]["_meta"]["vendor/key"] == [1]
     assert second["params"]["_meta"][CLIENT_CAPABILITIES] == errand.client.capabilities
-    puppet.say(second, "done")
-    assert errand.outcome().text == "done"
+    errand.finish(puppet, second, "done")
 
 
 def test_a_state_is_sent_exactly_if_one_was_given_and_answers_are_those_of_the_last_round(
@@ -119,8 +115,7 @@ def test_a_state_is_sent_exactly_if_one_was_given_and_answers_are_those_of_the_l
     puppet, call = actor.next("tools/call")
     assert call["params"]["requestState"] == ""
     assert "inputResponses" not in call["params"]
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand.finish(puppet, call, "done")
 
 
 @pytest.mark.parametrize(
@@ -133,8 +128,7 @@ def test_a_state_is_sent_exactly_if_one_was_given_and_answers_are_those_of_the_l
 def test_prompts_and_resources_may_require_input_too(
     stage: Stage, method: str, params: Message, result: Message
 ) -> None:
-    actor = stage.actor(MODERN, prompts=[{"name": "greet"}])
-    stage.start()
+    actor = stage.serve(MODERN, prompts=[{"name": "greet"}])
     client = stage.legacy()
     errand = Errand(client, method=method, **params)
     puppet, call = actor.next(method)
@@ -148,8 +142,7 @@ def test_prompts_and_resources_may_require_input_too(
 
 def test_progress_goes_on_under_the_client_s_token(stage: Stage, actor: Actor) -> None:
     client = stage.legacy()
-    errand = Errand(client, name="puppet__act", arguments={}, _meta={"progressToken": "mine"})
-    puppet, first = actor.next("tools/call")
+    errand, puppet, first = actor.called_by(client, name="puppet__act", arguments={}, _meta={"progressToken": "mine"})
     token = first["params"]["_meta"]["progressToken"]
     puppet.notify(PROGRESS, progressToken=token, progress=1)
     require(puppet, first, inputRequests=questions(q=form()))
@@ -195,8 +188,7 @@ def test_what_the_client_cannot_be_asked_fails_the_call_with_its_name(
     stage: Stage, actor: Actor, revision: str, declared: Message, question: str, named: str
 ) -> None:
     client = stage.legacy(revision, capabilities=declared)
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     require(puppet, call, inputRequests={"q": {"method": question, "params": QUESTIONS[question]}}, requestState="s")
     error = errand.outcome().error
     assert error["code"] == INVALID_PARAMS
@@ -208,8 +200,7 @@ def test_what_the_client_cannot_be_asked_fails_the_call_with_its_name(
 
 def test_if_one_of_several_cannot_be_asked_none_is(stage: Stage, actor: Actor) -> None:
     client = stage.legacy(capabilities={"elicitation": {}})
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     require(puppet, call, inputRequests=questions(a=form(), b={"method": "roots/list"}))
     assert "roots" in errand.outcome().error["message"]
     assert client.ask("ping").result == {}
@@ -224,8 +215,7 @@ def test_an_old_client_is_asked_for_samples_and_roots_in_its_own_words(stage: St
     )
     assert [message["content"] for message in put["params"]["messages"]] == blocks
     puppet, call = actor.next("tools/call")
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand.finish(puppet, call, "done")
 
 
 @pytest.mark.parametrize(
@@ -241,8 +231,7 @@ def test_an_old_client_is_asked_for_samples_and_roots_in_its_own_words(stage: St
 )
 def test_a_wish_that_is_none_is_an_error_of_the_server(stage: Stage, actor: Actor, result: Message) -> None:
     client = stage.legacy()
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     require(puppet, call, **result)
     error = errand.outcome().error
     assert error["code"] == FAILED
@@ -302,10 +291,8 @@ def test_a_client_that_leaves_in_the_midst_of_a_question_leaves_nothing_open(sta
     asked(actor, client)
     client.close()
     other = stage.legacy(name="other")
-    errand = Errand(other)
-    puppet, call = actor.next("tools/call")
-    puppet.say(call, "next")
-    assert errand.outcome().text == "next"
+    errand, puppet, call = actor.called_by(other)
+    errand.finish(puppet, call, "next")
     assert len(actor.told("tools/call")) == 2
     assert actor.told(CANCELLED) == []
 
@@ -342,8 +329,7 @@ def test_a_server_that_dies_while_its_client_is_asked_is_called_again_in_its_nex
 ) -> None:
     client = stage.legacy()
     client.silent = True
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     require(puppet, call, inputRequests=questions(q=form()), requestState="kept by the client")
     put = client.next_question()
     puppet.close()
@@ -353,16 +339,14 @@ def test_a_server_that_dies_while_its_client_is_asked_is_called_again_in_its_nex
     assert again is not puppet
     assert call["params"]["requestState"] == "kept by the client"
     assert call["params"]["inputResponses"] == {"q": FORM_ANSWER}
-    again.say(call, "remembered")
-    assert errand.outcome().text == "remembered"
+    errand.finish(again, call, "remembered")
 
 
 # --- several clients
 
 
 def test_two_clients_of_a_shared_modern_server_are_asked_each_its_own_question(stage: Stage) -> None:
-    actor = stage.actor(MODERN, keys={"isolation": "shared"})
-    stage.start()
+    actor = stage.serve(MODERN, keys={"isolation": "shared"})
     clients = [stage.legacy(name=name) for name in ("one", "other")]
     errands = [Errand(client, name="puppet__act", arguments={"n": n}) for n, client in enumerate(clients)]
     for puppet, call in [actor.next("tools/call") for _ in clients]:

@@ -68,8 +68,7 @@ def test_a_burst_of_notices_is_few_fetches_and_is_told_once_or_twice(
     stage: Stage, revision: str, upstream: str, kind: str
 ) -> None:
     method, member, wish, notice = KINDS[kind]
-    actor = stage.actor(upstream, keys={"isolation": "shared"}, **{member: [item(kind, 1)]})
-    stage.start()
+    actor = stage.serve(upstream, keys={"isolation": "shared"}, **{member: [item(kind, 1)]})
     client = stage.guest(revision)
     assert len(client.everything(method, member)) == 1
     watch(client, wish)
@@ -90,8 +89,7 @@ def test_a_burst_of_notices_is_few_fetches_and_is_told_once_or_twice(
 def test_a_server_s_notice_is_passed_on_after_its_list_was_read_again_and_is_equal(
     stage: Stage, revision: str, upstream: str
 ) -> None:
-    actor = stage.actor(upstream, keys={"isolation": "shared"})
-    stage.start()
+    actor = stage.serve(upstream, keys={"isolation": "shared"})
     client = stage.guest(revision)
     listed = client.everything("tools/list", "tools")
     watch(client, "toolsListChanged")
@@ -104,8 +102,7 @@ def test_a_server_s_notice_is_passed_on_after_its_list_was_read_again_and_is_equ
 
 
 def test_a_notice_about_tools_is_none_about_other_lists_nor_for_who_never_asked(stage: Stage, revision: str) -> None:
-    actor = stage.actor(keys={"isolation": "shared"})
-    stage.start()
+    actor = stage.serve(keys={"isolation": "shared"})
     asker, other, idle = (stage.guest(revision) for _ in range(3))
     asker.everything("tools/list", "tools")
     watch(asker, "toolsListChanged")
@@ -120,8 +117,7 @@ def test_a_notice_about_tools_is_none_about_other_lists_nor_for_who_never_asked(
 
 
 def test_a_server_that_changes_in_the_midst_of_its_first_list_is_asked_again(stage: Stage, revision: str) -> None:
-    actor = stage.actor(keys={"isolation": "shared"})
-    stage.start()
+    actor = stage.serve(keys={"isolation": "shared"})
     first = actor.offers["tools"]
 
     def change(puppet: Puppet, message: Message) -> None:
@@ -135,8 +131,7 @@ def test_a_server_that_changes_in_the_midst_of_its_first_list_is_asked_again(sta
 
 
 def test_who_never_listed_is_told_nothing_and_who_left_harms_nobody(stage: Stage, revision: str) -> None:
-    actor = stage.actor(keys={"isolation": "shared"})
-    stage.start()
+    actor = stage.serve(keys={"isolation": "shared"})
     idle, gone, client = (stage.guest(revision, name) for name in ("idle", "gone", "client"))
     gone.everything("tools/list", "tools")
     client.everything("tools/list", "tools")
@@ -151,8 +146,7 @@ def test_who_never_listed_is_told_nothing_and_who_left_harms_nobody(stage: Stage
 
 
 def test_lists_of_one_client_s_own_process_are_not_shown_to_another(stage: Stage) -> None:
-    actor = stage.actor()
-    stage.start()
+    actor = stage.serve()
     one, other = stage.legacy(name="one"), stage.legacy(name="other")
     for client in (one, other):
         assert len(client.everything("tools/list", "tools")) == 1
@@ -242,8 +236,7 @@ def test_every_cursor_of_a_client_is_refused(stage: Stage, revision: str) -> Non
 
 
 def test_an_unknown_method_goes_to_the_only_server(stage: Stage, revision: str, upstream: str) -> None:
-    actor = stage.actor(upstream)
-    stage.start()
+    actor = stage.serve(upstream)
     client = stage.guest(revision)
     errand = Errand(client, method="vendor/do", what=[1], _meta={"vendor/key": 1})
     puppet, call = actor.next("vendor/do")
@@ -260,8 +253,7 @@ def test_an_unknown_method_goes_to_the_only_server(stage: Stage, revision: str, 
 def test_the_only_server_s_error_is_the_answer_but_old_sdks_words_for_an_unknown_method(
     stage: Stage, revision: str, upstream: str
 ) -> None:
-    actor = stage.actor(upstream)
-    stage.start()
+    actor = stage.serve(upstream)
     client = stage.guest(revision)
     for code in (METHOD_NOT_FOUND, INVALID_PARAMS, -32050):
         errand = Errand(client, method="vendor/do", what=1)
@@ -284,8 +276,7 @@ def test_an_unknown_method_is_refused_unless_there_is_one_server(stage: Stage, r
 
 @pytest.mark.parametrize("revision", [*LEGACY, MODERN])
 def test_a_method_of_the_other_era_is_not_found_even_where_the_server_has_it(stage: Stage, revision: str) -> None:
-    actor = stage.actor(NEWEST_LEGACY if revision == MODERN else MODERN)
-    stage.start()
+    actor = stage.serve(NEWEST_LEGACY if revision == MODERN else MODERN)
     client = stage.guest(revision)
     assert client.everything("tools/list", "tools")
     legacy = ("ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
@@ -297,8 +288,7 @@ def test_a_method_of_the_other_era_is_not_found_even_where_the_server_has_it(sta
 
 
 def test_a_cancelled_unknown_request_is_withdrawn_from_the_server(stage: Stage, revision: str) -> None:
-    actor = stage.actor()
-    stage.start()
+    actor = stage.serve()
     client = stage.guest(revision)
     errand = Errand(client, method="vendor/wait", n=1)
     _, call = actor.next("vendor/wait")

@@ -23,9 +23,7 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 @pytest.fixture
 def actor(stage: Stage) -> Actor:
     """A legacy server for everybody, and a daemon in front of it."""
-    found = stage.actor(keys={"isolation": "shared"})
-    stage.start()
-    return found
+    return stage.serve(keys={"isolation": "shared"})
 
 
 def set_level(client: Client, level: str) -> None:
@@ -47,8 +45,7 @@ def talk(puppet: Puppet, call: Message, data: str) -> None:
 def heard(actor: Actor, client: Client, level: str | None = None) -> list[str]:
     """The levels of what reaches a client in a call of its own; `level` is the request's."""
     meta = {} if level is None else {"_meta": {LEVEL: level}}
-    errand = Errand(client, name="puppet__act", arguments={}, **meta)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client, name="puppet__act", arguments={}, **meta)
     talk(puppet, call, client.name)
     found = errand.outcome()
     assert found.text == client.name
@@ -108,8 +105,7 @@ def test_nobody_hears_what_another_s_call_made_the_server_say(stage: Stage, acto
 
 
 def test_the_only_client_of_a_server_hears_it_between_its_calls(stage: Stage) -> None:
-    actor = stage.actor()
-    stage.start()
+    actor = stage.serve()
     client = stage.legacy()
     set_level(client, "notice")
     puppet = first_process(actor, client)
@@ -119,10 +115,8 @@ def test_the_only_client_of_a_server_hears_it_between_its_calls(stage: Stage) ->
 
 
 def first_process(actor: Actor, client: Client) -> Puppet:
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
-    puppet.say(call, "here")
-    assert errand.outcome().text == "here"
+    errand, puppet, call = actor.called_by(client)
+    errand.finish(puppet, call, "here")
     return puppet
 
 
@@ -137,8 +131,7 @@ def test_a_level_that_there_is_not_is_refused_and_changes_nothing(stage: Stage, 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 def test_a_level_that_was_set_before_any_server_ran_counts(stage: Stage, revision: str) -> None:
-    actor = stage.actor(keys={"isolation": "shared"})
-    stage.start()
+    actor = stage.serve(keys={"isolation": "shared"})
     client = stage.legacy(revision)
     set_level(client, "alert")
     assert actor.record == []
@@ -149,8 +142,7 @@ def test_a_level_that_was_set_before_any_server_ran_counts(stage: Stage, revisio
 def test_a_server_that_dies_is_set_to_its_level_again(stage: Stage, actor: Actor) -> None:
     client = stage.legacy()
     set_level(client, "critical")
-    errand = Errand(client)
-    puppet, _ = actor.next("tools/call")
+    errand, puppet, _ = actor.called_by(client)
     puppet.close()
     assert errand.outcome().error
     assert heard(actor, client) == list(LEVELS[5:])
@@ -158,16 +150,14 @@ def test_a_server_that_dies_is_set_to_its_level_again(stage: Stage, actor: Actor
 
 
 def test_a_level_outlives_the_daemon(stage: Stage, upstream: str) -> None:
-    actor = stage.actor(upstream, keys={"isolation": "shared"})
-    stage.start()
+    actor = stage.serve(upstream, keys={"isolation": "shared"})
     client = stage.legacy(wire=stage.bridge())
     for level in ("debug", "error"):
         set_level(client, level)
     assert heard(actor, client) == list(LEVELS[4:])
     stage.crash()
     # The bridge connects again by itself, and the level is replayed before anything else.
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     if upstream == MODERN:
         assert call["params"]["_meta"][LEVEL] == "error"
     else:
@@ -181,8 +171,7 @@ def test_a_level_outlives_the_daemon(stage: Stage, upstream: str) -> None:
 
 
 def test_a_modern_request_hears_what_it_asked_for_and_only_that(stage: Stage, upstream: str) -> None:
-    actor = stage.actor(upstream, keys={"isolation": "shared"})
-    stage.start()
+    actor = stage.serve(upstream, keys={"isolation": "shared"})
     client = stage.modern()
     assert heard(actor, client) == []
     assert heard(actor, client, "error") == list(LEVELS[4:])
@@ -204,18 +193,15 @@ def test_a_legacy_server_is_never_made_quieter_by_a_modern_request(stage: Stage,
 
 
 def test_a_legacy_session_on_a_modern_server_hears_its_level(stage: Stage) -> None:
-    actor = stage.actor(MODERN, keys={"isolation": "shared"})
-    stage.start()
+    actor = stage.serve(MODERN, keys={"isolation": "shared"})
     client = stage.legacy()
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     # A server of that revision says nothing unless it is told how loud.
     assert call["params"]["_meta"][LEVEL] in LEVELS
     puppet.say(call, "done")
     errand.outcome()
     set_level(client, "warning")
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     assert call["params"]["_meta"][LEVEL] == "warning"
     puppet.say(call, "done")
     errand.outcome()
@@ -238,8 +224,6 @@ def test_a_server_without_messages_is_not_told_how_loud_to_be(stage: Stage) -> N
     stage.start()
     client = stage.legacy()
     set_level(client, "debug")
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand, puppet, call = actor.called_by(client)
+    errand.finish(puppet, call, "done")
     assert levels(actor) == []

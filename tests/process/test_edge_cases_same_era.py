@@ -30,14 +30,11 @@ CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 
 @pytest.fixture
 def modern_actor(stage: Stage) -> Actor:
-    found = stage.actor(MODERN)
-    stage.start()
-    return found
+    return stage.serve(MODERN)
 
 
 def test_a_wish_for_input_passes_untouched_and_so_do_the_answers(stage: Stage, modern_actor: Actor) -> None:
-    errand = Errand(stage.modern())
-    puppet, first = modern_actor.next("tools/call")
+    errand, puppet, first = modern_actor.called_by(stage.modern())
     asked = {
         "form": {"method": "elicitation/create", "params": FORM},
         "page": shown(page()),
@@ -53,14 +50,12 @@ def test_a_wish_for_input_passes_untouched_and_so_do_the_answers(stage: Stage, m
     puppet, second = modern_actor.next("tools/call")
     assert second["id"] != first["id"]
     assert second["params"] == {**first["params"], "inputResponses": given, "requestState": ODD_STATE}
-    puppet.say(second, "done")
-    assert errand.outcome().text == "done"
+    errand.finish(puppet, second, "done")
     assert stage.scratch.status()["parked"] == 0
 
 
 def test_a_state_alone_passes_and_comes_back_when_the_client_likes(stage: Stage, modern_actor: Actor) -> None:
-    errand = Errand(stage.modern())
-    puppet, call = modern_actor.next("tools/call")
+    errand, puppet, call = modern_actor.called_by(stage.modern())
     puppet.answer(call, resultType="input_required", requestState="later")
     assert errand.wishes() == {}
     # Only the client calls again.
@@ -70,20 +65,19 @@ def test_a_state_alone_passes_and_comes_back_when_the_client_likes(stage: Stage,
     puppet, call = modern_actor.next("tools/call")
     assert call["params"]["requestState"] == "later"
     assert "inputResponses" not in call["params"]
-    puppet.say(call, "now")
-    assert errand.outcome().text == "now"
+    errand.finish(puppet, call, "now")
 
 
 def test_a_state_of_hearth_s_own_look_is_a_modern_server_s_own_business(stage: Stage, modern_actor: Actor) -> None:
-    errand = Errand(stage.modern(), name="puppet__act", requestState="hearth.c29tZXRoaW5n")
-    puppet, call = modern_actor.next("tools/call")
+    errand, puppet, call = modern_actor.called_by(
+        stage.modern(), name="puppet__act", requestState="hearth.c29tZXRoaW5n"
+    )
     puppet.say(call, call["params"]["requestState"])
     assert errand.outcome().text == "hearth.c29tZXRoaW5n"
 
 
 def test_a_missing_capability_is_the_server_s_to_tell(stage: Stage, modern_actor: Actor) -> None:
-    errand = Errand(stage.modern(capabilities={"roots": {}}))
-    puppet, call = modern_actor.next("tools/call")
+    errand, puppet, call = modern_actor.called_by(stage.modern(capabilities={"roots": {}}))
     assert call["params"]["_meta"][CLIENT_CAPABILITIES] == {"roots": {}}
     data = {"requiredCapabilities": {"sampling": {"tools": {}}}}
     puppet.refuse(call, -32021, "I need a model.", data)
@@ -94,8 +88,7 @@ def test_a_missing_capability_is_the_server_s_to_tell(stage: Stage, modern_actor
 def test_an_error_that_is_about_hearth_or_of_the_other_era_is_not_passed_on(
     stage: Stage, modern_actor: Actor, code: int
 ) -> None:
-    errand = Errand(stage.modern())
-    puppet, call = modern_actor.next("tools/call")
+    errand, puppet, call = modern_actor.called_by(stage.modern())
     puppet.refuse(call, code, "Something is wrong.")
     error = errand.outcome().error
     assert (error["code"], error["message"]) == (FAILED, "Something is wrong.")
@@ -103,8 +96,7 @@ def test_an_error_that_is_about_hearth_or_of_the_other_era_is_not_passed_on(
 
 def test_results_of_other_types_and_unknown_members_pass(stage: Stage, modern_actor: Actor) -> None:
     client = stage.modern()
-    errand = Errand(client)
-    puppet, call = modern_actor.next("tools/call")
+    errand, puppet, call = modern_actor.called_by(client)
     structured = [1, {"two": None}]
     puppet.answer(call, content=[], structuredContent=structured, vendor={"deep": [True]}, isError=True)
     result = errand.outcome().result
@@ -116,8 +108,7 @@ def test_results_of_other_types_and_unknown_members_pass(stage: Stage, modern_ac
 
 def test_a_form_reaches_an_older_client_in_its_own_words(stage: Stage, actor: Actor) -> None:
     client = stage.legacy("2025-06-18")
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     choice = {"type": "string", "oneOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]}
     schema = {"type": "object", "properties": {"colour": choice}}
     puppet.ask("q-1", "elicitation/create", mode="form", message="Which?", requestedSchema=schema)
@@ -129,40 +120,33 @@ def test_a_form_reaches_an_older_client_in_its_own_words(stage: Stage, actor: Ac
         "enumNames": ["Red", "Green"],
     }
     assert actor.reply_to("q-1")["result"]["action"] == "accept"
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand.finish(puppet, call, "done")
 
 
 @pytest.mark.parametrize("revision", LEGACY[:2])
 def test_a_question_that_a_revision_does_not_have_is_an_error_to_the_server(stage: Stage, revision: str) -> None:
-    actor = stage.actor(keys={"isolation": "shared"})
-    stage.start()
+    actor = stage.serve(keys={"isolation": "shared"})
     # It cannot be declared in that revision, whatever the client says.
-    errand = Errand(stage.legacy(revision, capabilities={"elicitation": {}}))
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(stage.legacy(revision, capabilities={"elicitation": {}}))
     puppet.ask("q-1", "elicitation/create", **FORM)
     assert revision in actor.reply_to("q-1")["error"]["message"]
-    puppet.say(call, "without")
-    assert errand.outcome().text == "without"
+    errand.finish(puppet, call, "without")
 
 
 def test_the_client_s_error_goes_to_the_server_which_goes_on(stage: Stage, actor: Actor) -> None:
     client = stage.legacy()
     client.refusal = {"code": -1, "message": "Not now.", "data": {"why": "busy"}}
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     puppet.ask("q-1", "sampling/createMessage", **SAMPLE)
     client.next_question()
     assert actor.reply_to("q-1")["error"] == client.refusal
-    puppet.say(call, "without")
-    assert errand.outcome().text == "without"
+    errand.finish(puppet, call, "without")
 
 
 def test_several_questions_of_one_call_are_open_at_the_same_time(stage: Stage, actor: Actor) -> None:
     client = stage.legacy()
     client.silent = True
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     puppet.ask("q-1", "elicitation/create", **FORM)
     puppet.ask(2, "roots/list")
     puppet.ask("2", "sampling/createMessage", **SAMPLE)
@@ -173,19 +157,16 @@ def test_several_questions_of_one_call_are_open_at_the_same_time(stage: Stage, a
     assert "model" in actor.reply_to("2")["result"]
     assert "roots" in actor.reply_to(2)["result"]
     assert actor.reply_to("q-1")["result"] == FORM_ANSWER
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand.finish(puppet, call, "done")
 
 
 def test_a_call_that_ends_before_its_question_is_answered_withdraws_it(stage: Stage, actor: Actor) -> None:
     client = stage.legacy()
     client.silent = True
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     puppet.ask("q-1", "elicitation/create", **FORM)
     question = client.next_question()
-    puppet.say(call, "never mind")
-    assert errand.outcome().text == "never mind"
+    errand.finish(puppet, call, "never mind")
     assert client.next_notice("notifications/cancelled")["params"]["requestId"] == question["id"]
     assert "error" in actor.reply_to("q-1")
 
@@ -233,11 +214,9 @@ EMBEDDED = {"type": "resource", "resource": {"uri": "made:up", "text": "content"
 def test_content_that_a_revision_does_not_have_becomes_text_and_the_rest_stays(
     stage: Stage, revision: str, upstream: str
 ) -> None:
-    actor = stage.actor(upstream)
-    stage.start()
+    actor = stage.serve(upstream)
     client = stage.legacy(revision)
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     puppet.answer(call, content=[TEXT, IMAGE, AUDIO, LINK, EMBEDDED], structuredContent={"a": [1]}, vendor=1)
     result = errand.outcome().result
     audio, link = result["content"][2:4]
@@ -261,16 +240,14 @@ def test_content_that_a_revision_does_not_have_becomes_text_and_the_rest_stays(
 def test_structure_without_words_becomes_words_for_those_who_know_no_structure(
     stage: Stage, actor: Actor, revision: str
 ) -> None:
-    errand = Errand(stage.legacy(revision))
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(stage.legacy(revision))
     puppet.answer(call, content=[], structuredContent={"a": 1})
     assert errand.outcome().text.replace(" ", "") == '{"a":1}'
 
 
 @pytest.mark.parametrize("revision", LEGACY)
 def test_prompts_are_put_in_the_words_of_the_revision(stage: Stage, revision: str) -> None:
-    actor = stage.actor(prompts=[{"name": "greet"}])
-    stage.start()
+    actor = stage.serve(prompts=[{"name": "greet"}])
     errand = Errand(stage.legacy(revision), method="prompts/get", name="puppet__greet")
     puppet, call = actor.next("prompts/get")
     puppet.answer(call, messages=[{"role": "user", "content": content} for content in (TEXT, AUDIO, LINK)])
@@ -294,8 +271,7 @@ def test_structure_that_is_no_object_and_its_schema_are_for_modern_clients_only(
         described("loose", outputSchema={"anyOf": [{"type": "object"}, {"type": "array"}]}),
         {"name": "odd", "inputSchema": {"type": "object", "properties": {"x": True, "y": False, "z": {}}}},
     ]
-    actor = stage.actor(MODERN, tools=tools)
-    stage.start()
+    actor = stage.serve(MODERN, tools=tools)
     client = stage.guest(revision)
     listed = {tool["name"].removeprefix("puppet__"): tool for tool in client.everything("tools/list", "tools")}
     assert set(listed) == {"act", "good", "loose", "odd"}
@@ -303,8 +279,7 @@ def test_structure_that_is_no_object_and_its_schema_are_for_modern_clients_only(
     assert with_schema == (
         {"act", "good", "loose"} if revision == MODERN else {"good"} if revision >= "2025-06-18" else set()
     )
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     puppet.answer(call, content=[TEXT], structuredContent=[1, 2])
     result = errand.outcome().result
     assert result["content"] == [TEXT]

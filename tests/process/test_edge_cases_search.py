@@ -49,8 +49,7 @@ def test_results_are_those_of_the_direct_call(stage: Stage, client: str, server:
     somebody = stage.guest(client)
     found = []
     for params in (INNER, THROUGH):
-        errand = Errand(somebody, **params)
-        puppet, call = actor.next("tools/call")
+        errand, puppet, call = actor.called_by(somebody, **params)
         assert (call["params"]["name"], call["params"]["arguments"]) == ("act", {"key": "value"})
         puppet.answer(call, **result)
         found.append(errand.outcome().result)
@@ -63,8 +62,7 @@ def test_errors_are_those_of_the_direct_call(stage: Stage, client: str, server: 
     somebody = stage.guest(client)
     found = []
     for params in (INNER, THROUGH):
-        errand = Errand(somebody, **params)
-        puppet, call = actor.next("tools/call")
+        errand, puppet, call = actor.called_by(somebody, **params)
         puppet.refuse(call, INVALID_PARAMS, "not like this", {"hint": [1]})
         found.append(errand.outcome().error)
     assert found[0] == found[1] == {"code": INVALID_PARAMS, "message": "not like this", "data": {"hint": [1]}}
@@ -76,8 +74,7 @@ def test_errors_are_those_of_the_direct_call(stage: Stage, client: str, server: 
 def parked(stage: Stage) -> tuple[Actor, Errand, Puppet, Message]:
     """A call in the midst of which the server has asked `q-1`; the client knows."""
     actor = staged(stage, NEWEST_LEGACY)
-    errand = Errand(stage.modern(), **THROUGH)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(stage.modern(), **THROUGH)
     puppet.ask("q-1", "elicitation/create", **QUESTIONS["elicitation/create"])
     assert len(errand.wishes()) == 1
     return actor, errand, puppet, call
@@ -85,10 +82,8 @@ def parked(stage: Stage) -> tuple[Actor, Errand, Puppet, Message]:
 
 def goes_on(actor: Actor, errand: Errand, puppet: Puppet, call: Message) -> None:
     """The client answers, and the call ends as it should."""
-    errand.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
-    puppet.say(call, "thanks")
-    assert errand.outcome().text == "thanks"
+    errand.fill_in(actor, "q-1")
+    errand.finish(puppet, call, "thanks")
 
 
 def test_a_parked_call_goes_on_with_a_retry_of_call_tool(stage: Stage) -> None:
@@ -111,16 +106,14 @@ def test_the_retry_may_be_the_direct_call_that_it_stands_for(stage: Stage) -> No
 
 def test_urls_that_are_demanded_first_are_visited_and_the_tool_is_called_again(stage: Stage) -> None:
     actor = staged(stage, NEWEST_LEGACY)
-    errand = Errand(stage.modern(), **THROUGH)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(stage.modern(), **THROUGH)
     puppet.refuse(call, -32042, "first this", {"elicitations": [page()]})
     assert len(errand.wishes()) == 1
     errand.go_on()
     puppet.notify("notifications/elicitation/complete", elicitationId="e-1")
     again, second = actor.next("tools/call")
     assert (second["params"]["name"], second["params"]["arguments"]) == ("act", {"key": "value"})
-    again.say(second, "seen")
-    assert errand.outcome().text == "seen"
+    errand.finish(again, second, "seen")
 
 
 # --- modern servers that require input
@@ -129,8 +122,7 @@ def test_urls_that_are_demanded_first_are_visited_and_the_tool_is_called_again(s
 def test_a_legacy_client_is_asked_and_the_tool_called_again(stage: Stage) -> None:
     actor = staged(stage, MODERN)
     client = stage.legacy()
-    errand = Errand(client, **THROUGH)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client, **THROUGH)
     asked = {"method": "elicitation/create", "params": QUESTIONS["elicitation/create"]}
     puppet.answer(call, resultType="input_required", inputRequests={"q": asked}, requestState="s")
     assert client.next_question()["method"] == "elicitation/create"
@@ -138,14 +130,12 @@ def test_a_legacy_client_is_asked_and_the_tool_called_again(stage: Stage) -> Non
     assert call["params"]["name"] == "act"
     assert call["params"]["arguments"] == {"key": "value"}
     assert (call["params"]["inputResponses"], call["params"]["requestState"]) == ({"q": FORM_ANSWER}, "s")
-    puppet.say(call, "thanks")
-    assert errand.outcome().text == "thanks"
+    errand.finish(puppet, call, "thanks")
 
 
 def test_a_modern_clients_wish_and_retry_pass_untouched(stage: Stage) -> None:
     actor = staged(stage, MODERN)
-    errand = Errand(stage.modern(), **THROUGH)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(stage.modern(), **THROUGH)
     asked = {"method": "elicitation/create", "params": QUESTIONS["elicitation/create"]}
     puppet.answer(call, resultType="input_required", inputRequests={"q": asked}, requestState="odd /\u2028")
     assert errand.wishes() == {"q": asked}
@@ -154,8 +144,7 @@ def test_a_modern_clients_wish_and_retry_pass_untouched(stage: Stage) -> None:
     assert call["params"]["name"] == "act"
     assert call["params"]["requestState"] == "odd /\u2028"
     assert call["params"]["inputResponses"] == {"q": FORM_ANSWER}
-    puppet.say(call, "thanks")
-    assert errand.outcome().text == "thanks"
+    errand.finish(puppet, call, "thanks")
 
 
 # --- time

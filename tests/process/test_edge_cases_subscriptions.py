@@ -9,7 +9,6 @@ from support.puppets.stage import (
     NEWEST_LEGACY,
     Actor,
     Client,
-    Errand,
     Message,
     ModernClient,
     Puppet,
@@ -336,18 +335,15 @@ def test_a_collision_is_told_apart_by_the_next_daemon_too(stage: Stage, revision
 
 
 def test_a_subscription_follows_its_client_when_its_server_is_shared_less(stage: Stage) -> None:
-    actor = stage.actor(keys={"isolation": "auto"}, resources=RESOURCES)
-    stage.start()
+    actor = stage.serve(keys={"isolation": "auto"}, resources=RESOURCES)
     client = stage.legacy()
     client.subscribe("made:one")
     first, _ = wanted(actor)
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     assert puppet is first
     puppet.ask("q-1", "sampling/createMessage", messages=[], maxTokens=1)
     client.next_question()
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand.finish(puppet, call, "done")
     second, uris = wanted(actor)
     assert second is not first
     assert uris == {"made:one"}

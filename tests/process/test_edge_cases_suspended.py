@@ -32,8 +32,7 @@ def test_each_kind_of_question_is_asked_as_it_is_and_its_answer_delivered(
     assert asked == {"method": question, "params": QUESTIONS[question]}
     errand.go_on()
     assert actor.reply_to("q-1")["result"] == answer
-    puppet.say(call, "thanks")
-    assert errand.outcome().text == "thanks"
+    errand.finish(puppet, call, "thanks")
 
 
 def test_a_form_may_be_declined_or_cancelled_and_the_call_goes_on(stage: Stage, actor: Actor) -> None:
@@ -50,28 +49,23 @@ def test_a_form_may_be_declined_or_cancelled_and_the_call_goes_on(stage: Stage, 
 def test_a_call_that_its_client_never_comes_back_to_keeps_no_other_from_being_asked(stage: Stage, actor: Actor) -> None:
     client = stage.modern()
     parked(actor, client)
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     puppet.ask("q-2", "elicitation/create", **QUESTIONS["elicitation/create"])
     assert len(errand.wishes()) == 1
-    errand.go_on()
-    assert actor.reply_to("q-2")["result"] == FORM_ANSWER
-    puppet.say(call, "thanks")
-    assert errand.outcome().text == "thanks"
+    errand.fill_in(actor, "q-2")
+    errand.finish(puppet, call, "thanks")
 
 
 def test_an_elicitation_by_url_is_asked_without_its_id_and_answered(stage: Stage, actor: Actor) -> None:
     client = stage.modern()
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     puppet.ask("q-1", "elicitation/create", **page())
     assert list(errand.wishes().values()) == [shown(page())]
     errand.go_on()
     assert actor.reply_to("q-1")["result"] == {"action": "accept"}
     # Nobody waits for that: the client has been there.
     puppet.notify("notifications/elicitation/complete", elicitationId="e-1")
-    puppet.say(call, "seen")
-    assert errand.outcome().text == "seen"
+    errand.finish(puppet, call, "seen")
 
 
 @pytest.mark.parametrize(
@@ -82,18 +76,15 @@ def test_an_elicitation_by_url_is_asked_without_its_id_and_answered(stage: Stage
     ],
 )
 def test_prompts_and_resources_may_be_parked_too(stage: Stage, method: str, params: Message, result: Message) -> None:
-    actor = stage.actor(prompts=[{"name": "greet"}])
-    stage.start()
+    actor = stage.serve(prompts=[{"name": "greet"}])
     errand, puppet, call = parked(actor, stage.modern(), method=method, **params)
-    errand.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
+    errand.fill_in(actor, "q-1")
     puppet.answer(call, **result)
     assert errand.outcome().result.items() >= {"resultType": "complete", **result}.items()
 
 
 def test_a_question_in_the_midst_of_a_completion_is_refused_because_that_cannot_be_asked_again(stage: Stage) -> None:
-    actor = stage.actor(prompts=[{"name": "greet"}])
-    stage.start()
+    actor = stage.serve(prompts=[{"name": "greet"}])
     ref = {"type": "ref/prompt", "name": "puppet__greet"}
     errand = Errand(stage.modern(), method="completion/complete", ref=ref, argument={"name": "name", "value": ""})
     puppet, call = actor.next("completion/complete")
@@ -115,10 +106,8 @@ def test_questions_one_after_another_are_rounds_with_a_state_each(stage: Stage, 
         puppet.ask(f"q-{number}", question, **QUESTIONS[question])
         assert [asked["method"] for asked in errand.wishes().values()] == [question]
         states.append(errand.wish["requestState"])
-    errand.go_on()
-    assert actor.reply_to("q-4")["result"] == FORM_ANSWER
-    puppet.say(call, "enough")
-    assert errand.outcome().text == "enough"
+    errand.fill_in(actor, "q-4")
+    errand.finish(puppet, call, "enough")
     assert len(set(states)) == 4
 
 
@@ -127,13 +116,11 @@ def test_what_is_asked_while_a_call_is_parked_is_asked_with_the_retry(stage: Sta
     puppet.ask("q-2", "sampling/createMessage", **SAMPLE)
     puppet.ask("q-3", "roots/list")
     actor.caught_up(puppet)
-    errand.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
+    errand.fill_in(actor, "q-1")
     assert [asked["method"] for asked in errand.wishes().values()] == ["sampling/createMessage", "roots/list"]
     errand.go_on()
     assert {actor.next(None)[1]["id"], actor.next(None)[1]["id"]} == {"q-2", "q-3"}
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand.finish(puppet, call, "done")
 
 
 def test_half_of_the_answers_are_delivered_and_the_rest_is_asked_again(stage: Stage, actor: Actor) -> None:
@@ -151,8 +138,7 @@ def test_half_of_the_answers_are_delivered_and_the_rest_is_asked_again(stage: St
     assert again in asked.items() and again[0] != roots
     errand.go_on()
     assert actor.reply_to("q-3")["result"]["model"] == "test-model"
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand.finish(puppet, call, "done")
 
 
 def test_a_state_without_answers_is_answered_with_the_questions_again(stage: Stage, actor: Actor) -> None:
@@ -161,10 +147,8 @@ def test_a_state_without_answers_is_answered_with_the_questions_again(stage: Sta
     errand.call_again()
     assert errand.wishes() == first["inputRequests"]
     assert errand.wish["requestState"] != first["requestState"]
-    errand.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand.fill_in(actor, "q-1")
+    errand.finish(puppet, call, "done")
 
 
 @pytest.mark.parametrize(
@@ -185,10 +169,8 @@ def test_malformed_answers_are_refused_and_the_state_is_still_good(stage: Stage,
     error = errand.outcome().error
     assert error["code"] == INVALID_PARAMS
     assert "inputResponses" in error["message"]
-    errand.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand.fill_in(actor, "q-1")
+    errand.finish(puppet, call, "done")
 
 
 # --- states that are not good
@@ -205,10 +187,8 @@ def test_of_two_states_of_one_call_only_the_newest_is_good(stage: Stage, actor: 
     error = errand.outcome().error
     assert (error["code"], error["data"]["reason"]) == (INVALID_PARAMS, "spent")
     errand.wish = newest
-    errand.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand.fill_in(actor, "q-1")
+    errand.finish(puppet, call, "done")
 
 
 @pytest.mark.parametrize(
@@ -229,10 +209,8 @@ def test_a_state_is_good_for_its_own_request_only(stage: Stage, actor: Actor, ot
     stray = Errand(client, method=method, **params, requestState=errand.wish["requestState"])
     error = stray.outcome().error
     assert (error["code"], error["data"]["reason"]) == (INVALID_PARAMS, "request")
-    errand.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand.fill_in(actor, "q-1")
+    errand.finish(puppet, call, "done")
     assert len(actor.told("tools/call")) == 1
 
 
@@ -244,10 +222,8 @@ def test_a_state_that_was_tampered_with_is_refused(stage: Stage, actor: Actor) -
         other = "A" if state[place] != "A" else "B"
         errand.call_again(requestState=state[:place] + other + state[place + 1 :], inputResponses={})
         assert errand.outcome().error["code"] == INVALID_PARAMS
-    errand.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand.fill_in(actor, "q-1")
+    errand.finish(puppet, call, "done")
     assert len(actor.told("tools/call")) == 1
 
 
@@ -257,10 +233,8 @@ def test_a_state_is_good_for_its_own_client_only(stage: Stage, actor: Actor) -> 
     stolen = Errand(thief, **errand.params, requestState=errand.wish["requestState"])
     error = stolen.outcome().error
     assert (error["code"], error["data"]["reason"]) == (INVALID_PARAMS, "principal")
-    errand.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand.fill_in(actor, "q-1")
+    errand.finish(puppet, call, "done")
     assert len(actor.told("tools/call")) == 1
 
 
@@ -304,15 +278,12 @@ def test_the_state_of_a_daemon_that_is_gone_is_expired(stage: Stage, actor: Acto
 def test_what_the_request_did_not_declare_is_an_error_to_the_server_and_the_call_goes_on(
     stage: Stage, question: str
 ) -> None:
-    actor = stage.actor(keys={"isolation": "shared"})
-    stage.start()
-    errand = Errand(stage.modern(capabilities={}))
-    puppet, call = actor.next("tools/call")
+    actor = stage.serve(keys={"isolation": "shared"})
+    errand, puppet, call = actor.called_by(stage.modern(capabilities={}))
     puppet.ask("q-1", question, **QUESTIONS[question])
     error = actor.reply_to("q-1")["error"]
     assert question.split("/")[0] in error["message"]
-    puppet.say(call, "without")
-    assert errand.outcome().text == "without"
+    errand.finish(puppet, call, "without")
 
 
 @pytest.mark.parametrize(
@@ -326,14 +297,11 @@ def test_what_the_request_did_not_declare_is_an_error_to_the_server_and_the_call
 def test_a_mode_that_the_request_did_not_declare_is_an_error_to_the_server(
     stage: Stage, declared: Message, question: Message, missing: str
 ) -> None:
-    actor = stage.actor(keys={"isolation": "shared"})
-    stage.start()
-    errand = Errand(stage.modern(capabilities=declared))
-    puppet, call = actor.next("tools/call")
+    actor = stage.serve(keys={"isolation": "shared"})
+    errand, puppet, call = actor.called_by(stage.modern(capabilities=declared))
     puppet.ask("q-1", **question)
     assert missing in actor.reply_to("q-1")["error"]["message"]
-    puppet.say(call, "without")
-    assert errand.outcome().text == "without"
+    errand.finish(puppet, call, "without")
 
 
 def test_a_retry_that_declares_less_is_asked_less(stage: Stage, actor: Actor) -> None:
@@ -346,5 +314,4 @@ def test_a_retry_that_declares_less_is_asked_less(stage: Stage, actor: Actor) ->
     errand.go_on(**{key: FORM_ANSWER})
     assert actor.reply_to("q-1")["result"] == FORM_ANSWER
     assert "sampling" in actor.reply_to("q-2")["error"]["message"]
-    puppet.say(call, "without")
-    assert errand.outcome().text == "without"
+    errand.finish(puppet, call, "without")

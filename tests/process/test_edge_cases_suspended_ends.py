@@ -23,8 +23,7 @@ def test_progress_goes_under_the_token_of_the_request_that_waits_and_to_nobody_w
     stage: Stage, actor: Actor
 ) -> None:
     client = stage.modern()
-    errand = Errand(client, name="puppet__act", _meta={"progressToken": "first"})
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client, name="puppet__act", _meta={"progressToken": "first"})
     token = call["params"]["_meta"]["progressToken"]
     puppet.notify(PROGRESS, progressToken=token, progress=1)
     puppet.ask("q-1", "elicitation/create", **FORM)
@@ -44,8 +43,7 @@ def test_progress_goes_under_the_token_of_the_request_that_waits_and_to_nobody_w
 
 def test_messages_are_those_that_the_waiting_request_wants(stage: Stage, actor: Actor) -> None:
     client = stage.modern()
-    errand = Errand(client, name="puppet__act", _meta={LOG_LEVEL: "error"})
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client, name="puppet__act", _meta={LOG_LEVEL: "error"})
     assert actor.told("logging/setLevel") == [{"level": "error"}]
     for level in ("info", "error"):
         puppet.notify(LOGGED, level=level, data="before")
@@ -90,19 +88,17 @@ def test_the_time_of_a_call_does_not_run_while_it_is_parked(stage: Stage) -> Non
     begun = time.monotonic()
     while time.monotonic() < begun + CEILING_SECONDS:
         look_at_the_clock()
-    errand.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
+    errand.fill_in(actor, "q-1")
     look_at_the_clock()
-    puppet.say(call, "in time")
-    assert errand.outcome().text == "in time"
+    errand.finish(puppet, call, "in time")
 
 
 def test_answers_without_a_state_are_an_ordinary_call(stage: Stage, actor: Actor) -> None:
-    errand = Errand(stage.modern(), name="puppet__act", arguments={}, inputResponses={"q1": FORM_ANSWER})
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(
+        stage.modern(), name="puppet__act", arguments={}, inputResponses={"q1": FORM_ANSWER}
+    )
     assert call["params"] == {"name": "act", "arguments": {}}
-    puppet.say(call, "as ever")
-    assert errand.outcome().text == "as ever"
+    errand.finish(puppet, call, "as ever")
 
 
 # --- ends
@@ -175,10 +171,8 @@ def test_a_server_that_dies_while_its_call_is_parked_serves_the_next_call(stage:
     errand.go_on()
     failed = errand.outcome()
     assert "'puppet'" in failed.error["message"]
-    second = Errand(client)
-    puppet, call = actor.next("tools/call")
-    puppet.say(call, "alive")
-    assert second.outcome().text == "alive"
+    second, puppet, call = actor.called_by(client)
+    second.finish(puppet, call, "alive")
     assert stage.scratch.status()["parked"] == 0
 
 
@@ -221,10 +215,8 @@ def test_a_parked_call_holds_the_daemon_although_its_client_has_fallen_silent(st
     until(lambda: not stage.scratch.status()["sessions"][0]["active"], "the client counts as silent")
     with pytest.raises(subprocess.TimeoutExpired):
         stage.daemon.process.wait(0.5)
-    errand.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
-    puppet.say(call, "held")
-    assert errand.outcome().text == "held"
+    errand.fill_in(actor, "q-1")
+    errand.finish(puppet, call, "held")
 
 
 # --- two calls of one client
@@ -236,47 +228,35 @@ def test_a_question_belongs_to_the_oldest_call_of_its_client(stage: Stage, actor
     (puppet, first), (_, second) = actor.next("tools/call"), actor.next("tools/call")
     puppet.ask("q-1", "elicitation/create", **FORM)
     old.wishes()
-    puppet.say(second, "new")
-    assert new.outcome().text == "new"
-    old.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
-    puppet.say(first, "old")
-    assert old.outcome().text == "old"
+    new.finish(puppet, second, "new")
+    old.fill_in(actor, "q-1")
+    old.finish(puppet, first, "old")
 
 
 def test_a_question_is_never_put_to_one_of_two_clients_of_a_shared_server(stage: Stage) -> None:
-    actor = stage.actor(keys={"isolation": "shared"})
-    stage.start()
+    actor = stage.serve(keys={"isolation": "shared"})
     errands = [Errand(stage.modern(name)) for name in ("one", "other")]
     calls = [actor.next("tools/call") for _ in errands]
     puppet = calls[0][0]
     puppet.ask("q-1", "elicitation/create", **FORM)
     assert "not certain" in actor.reply_to("q-1")["error"]["message"]
     for errand, (_, call) in zip(errands, calls, strict=True):
-        puppet.say(call, "without")
-        assert errand.outcome().text == "without"
+        errand.finish(puppet, call, "without")
 
 
 def test_a_server_that_turns_out_to_ask_keeps_the_call_in_which_it_did(stage: Stage) -> None:
-    actor = stage.actor(keys={"isolation": "auto"})
-    stage.start()
+    actor = stage.serve(keys={"isolation": "auto"})
     client, other = stage.modern(), stage.modern("other")
     errand, puppet, call = parked(actor, client)
     # Whoever calls from now on has a process of its own.
-    second = Errand(other)
-    rival, rivals = actor.next("tools/call")
+    second, rival, rivals = actor.called_by(other)
     assert rival is not puppet
-    rival.say(rivals, "mine")
-    assert second.outcome().text == "mine"
-    errand.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
-    puppet.say(call, "as before")
-    assert errand.outcome().text == "as before"
-    third = Errand(client)
-    successor, call = actor.next("tools/call")
+    second.finish(rival, rivals, "mine")
+    errand.fill_in(actor, "q-1")
+    errand.finish(puppet, call, "as before")
+    third, successor, call = actor.called_by(client)
     assert successor not in (puppet, rival)
-    successor.say(call, "and then")
-    assert third.outcome().text == "and then"
+    third.finish(successor, call, "and then")
 
 
 # --- folders
@@ -285,9 +265,7 @@ def test_a_server_that_turns_out_to_ask_keeps_the_call_in_which_it_did(stage: St
 def test_roots_are_told_out_of_the_blue_from_the_folder_that_the_client_works_in(stage: Stage, actor: Actor) -> None:
     folder = stage.scratch.home / "work place"
     folder.mkdir()
-    errand = Errand(stage.modern(wire=stage.scratch.frames(cwd=str(folder))))
-    puppet, call = actor.next("tools/call")
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand, puppet, call = actor.called_by(stage.modern(wire=stage.scratch.frames(cwd=str(folder))))
+    errand.finish(puppet, call, "done")
     puppet.ask("r-1", "roots/list")
     assert actor.reply_to("r-1")["result"] == {"roots": [{"uri": folder.as_uri(), "name": "work place"}]}

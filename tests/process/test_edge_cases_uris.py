@@ -45,8 +45,7 @@ def read(actor: Actor, client: Client, uri: str, own: str) -> Message:
 
 def mentioned(actor: Actor, client: Client, *uris: str) -> list[str]:
     """What the client sees of URIs that a tool of that server mentions: as links, and within embedded resources."""
-    errand = Errand(client, actor.name)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client, actor.name)
     links = [{"type": "resource_link", "uri": uri, "name": "link"} for uri in uris]
     embedded = [{"type": "resource", "resource": {"uri": uri, "text": "content"}} for uri in uris]
     puppet.answer(call, content=[*links, *embedded])
@@ -109,8 +108,7 @@ def test_a_link_that_two_servers_give_is_two(stage: Stage, revision: str) -> Non
 
 def test_a_link_that_another_server_lists_is_not_taken_for_that_one(stage: Stage, revision: str) -> None:
     first = stage.actor(name="first", resources=[THING], resourceTemplates=[{"uriTemplate": "wide:{+x}", "name": "x"}])
-    second = stage.actor(name="second")
-    stage.start()
+    second = stage.serve(name="second")
     client = stage.guest(revision)
     assert uris(client) == ["same:thing"]
     listed, matched, free = mentioned(second, client, "same:thing", "wide:open", "second:only")
@@ -149,8 +147,7 @@ def test_a_uri_that_is_no_text_is_refused(stage: Stage, revision: str) -> None:
 def test_the_only_server_s_not_found_names_the_uri_as_the_client_did(
     stage: Stage, revision: str, upstream: str
 ) -> None:
-    actor = stage.actor(upstream)
-    stage.start()
+    actor = stage.serve(upstream)
     client = stage.guest(revision)
     errand = Errand(client, method="resources/read", uri="made:up")
     puppet, call = actor.next("resources/read")
@@ -249,8 +246,7 @@ def test_a_not_found_of_a_prefixed_uri_names_it_with_its_prefix(stage: Stage, re
 
 def test_a_server_whose_own_uri_looks_prefixed_is_not_taken_for_another(stage: Stage, revision: str) -> None:
     first = stage.actor(name="first", resources=[THING])
-    second = stage.actor(name="second", resources=[{"uri": "hearth:first:same:thing", "name": "trap"}])
-    stage.start()
+    second = stage.serve(name="second", resources=[{"uri": "hearth:first:same:thing", "name": "trap"}])
     client = stage.guest(revision)
     listed = uris(client)
     assert listed[0] == "same:thing"
@@ -274,8 +270,7 @@ def test_of_two_servers_with_the_same_page_each_tool_s_page_is_read_from_its_own
     assert pages == uris(client) == [own, "ui://second/hearth/app/main.html"]
     for actor, page in zip(actors, pages, strict=True):
         assert read(actor, client, page, own)["uri"] == page
-        errand = Errand(client, actor.name)
-        puppet, call = actor.next("tools/call")
+        errand, puppet, call = actor.called_by(client, actor.name)
         info = {"io.modelcontextprotocol/serverInfo": {"name": "p", "version": "1"}} if upstream == MODERN else {}
         puppet.answer(call, content=[], _meta={**info, "ui": {"resourceUri": own}})
         assert errand.outcome().result["_meta"]["ui"]["resourceUri"] == page

@@ -8,7 +8,6 @@ from support.kernel import describe, pids_at_home, until
 from support.puppets.stage import (
     FAILED,
     FORM,
-    FORM_ANSWER,
     LEGACY,
     MODERN,
     NEWEST_LEGACY,
@@ -165,15 +164,12 @@ def test_a_call_made_afresh_may_ask_questions(stage: Stage, actor: Actor) -> Non
     puppet, call = actor.next("tools/call")
     puppet.ask("q-1", "elicitation/create", **FORM)
     errand.wishes()
-    errand.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand.fill_in(actor, "q-1")
+    errand.finish(puppet, call, "done")
 
 
 def test_a_server_that_demands_while_its_call_is_parked_has_the_retry_sent_away(stage: Stage, actor: Actor) -> None:
-    errand = Errand(stage.modern())
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(stage.modern())
     puppet.ask("q-1", "elicitation/create", **FORM)
     errand.wishes()
     demand(puppet, call, page())
@@ -186,11 +182,9 @@ def test_a_server_that_demands_while_its_call_is_parked_has_the_retry_sent_away(
 
 
 def test_the_process_that_demands_a_visit_is_kept_for_it_also_when_it_takes_no_other_calls(stage: Stage) -> None:
-    actor = stage.actor(keys={"isolation": "auto"})
-    stage.start()
+    actor = stage.serve(keys={"isolation": "auto"})
     client = stage.modern()
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     puppet.ask("q-1", "elicitation/create", **FORM)
     errand.wishes()
     errand.go_on()
@@ -198,18 +192,15 @@ def test_the_process_that_demands_a_visit_is_kept_for_it_also_when_it_takes_no_o
     demand(puppet, call, page())
     errand.wishes()
     # One that asks is no longer shared.
-    other = Errand(client)
-    successor, call = actor.next("tools/call")
+    other, successor, call = actor.called_by(client)
     assert successor is not puppet
-    successor.say(call, "other")
-    assert other.outcome().text == "other"
+    other.finish(successor, call, "other")
     errand.go_on()
     daemon_is_past_what_was_said(client)
     puppet.notify(COMPLETED, elicitationId="e-1")
     again, call = actor.next("tools/call")
     assert again is puppet
-    again.say(call, "visited")
-    assert errand.outcome().text == "visited"
+    errand.finish(again, call, "visited")
     home = str(stage.scratch.home)
     until(lambda: describe(pids_at_home(home)).count("puppet_server") == 1, "the former process has ended")
 
@@ -230,8 +221,7 @@ def test_a_visit_that_is_not_made_fails_the_call_which_is_not_made_afresh(
 
 @pytest.mark.parametrize("declared", [{}, {"elicitation": {}}, {"elicitation": {"form": {}}}])
 def test_a_client_that_visits_no_pages_is_told_which_capability_that_takes(stage: Stage, declared: Message) -> None:
-    actor = stage.actor(keys={"isolation": "shared"})
-    stage.start()
+    actor = stage.serve(keys={"isolation": "shared"})
     errand = Errand(stage.modern(capabilities=declared))
     demand(*actor.next("tools/call"), page())
     error = errand.outcome().error
@@ -244,8 +234,7 @@ def test_a_client_that_visits_no_pages_is_told_which_capability_that_takes(stage
     "data", [None, {}, {"elicitations": []}, {"elicitations": [{"message": "no url"}]}, {"elicitations": "x"}]
 )
 def test_a_demand_without_pages_is_an_error_of_the_server(stage: Stage, actor: Actor, data: Any) -> None:
-    errand = Errand(stage.modern())
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(stage.modern())
     puppet.refuse(call, DEMANDED, "Go there first.", data)
     error = errand.outcome().error
     assert (error["code"], error["message"]) == (FAILED, "Go there first.")
@@ -261,8 +250,7 @@ def test_a_demand_without_pages_is_an_error_of_the_server(stage: Stage, actor: A
 def test_prompts_and_resources_may_demand_visits_too(
     stage: Stage, method: str, params: Message, result: Message
 ) -> None:
-    actor = stage.actor(prompts=[{"name": "greet"}])
-    stage.start()
+    actor = stage.serve(prompts=[{"name": "greet"}])
     errand, puppet = sent_away(actor, stage.modern(), page(), method=method, **params)
     puppet.notify(COMPLETED, elicitationId="e-1")
     errand.go_on()
@@ -272,8 +260,7 @@ def test_prompts_and_resources_may_demand_visits_too(
 
 
 def test_a_completion_cannot_demand_visits(stage: Stage) -> None:
-    actor = stage.actor(prompts=[{"name": "greet"}])
-    stage.start()
+    actor = stage.serve(prompts=[{"name": "greet"}])
     ref = {"type": "ref/prompt", "name": "puppet__greet"}
     errand = Errand(stage.modern(), method="completion/complete", ref=ref, argument={"name": "name", "value": ""})
     demand(*actor.next("completion/complete"), page())
@@ -301,8 +288,7 @@ def test_a_server_that_died_meanwhile_is_called_afresh_in_its_next_life(stage: S
     errand.go_on()
     again, call = actor.next("tools/call")
     assert again is not puppet
-    again.say(call, "visited")
-    assert errand.outcome().text == "visited"
+    errand.finish(again, call, "visited")
 
 
 def test_a_server_that_dies_while_the_retry_waits_is_called_afresh(stage: Stage, actor: Actor) -> None:
@@ -339,8 +325,7 @@ def test_a_demand_expires_like_any_question(stage: Stage) -> None:
 
 def asked_for_a_visit(actor: Actor, client: LegacyClient) -> tuple[Errand, Puppet, Message, Message]:
     """A call in which the client was asked to visit a page, and has."""
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     puppet.ask("q-1", "elicitation/create", **page())
     question = client.next_question()
     assert actor.reply_to("q-1")["result"] == {"action": "accept"}
@@ -352,8 +337,7 @@ def test_a_legacy_client_is_asked_with_the_id_and_told_of_the_completion(stage: 
     errand, puppet, call, question = asked_for_a_visit(actor, client)
     assert question["params"] == page()
     puppet.notify(COMPLETED, elicitationId="e-1")
-    puppet.say(call, "done")
-    assert errand.outcome().text == "done"
+    errand.finish(puppet, call, "done")
     assert client.next_notice(COMPLETED)["params"] == {"elicitationId": "e-1"}
     assert other.ask("ping").result == {}
     assert other.notices == []
@@ -364,11 +348,9 @@ def test_completions_of_one_id_reach_the_client_whose_server_said_so(stage: Stag
     first, puppet, call, _ = asked_for_a_visit(actor, one)
     second, rival, rivals, _ = asked_for_a_visit(actor, other)
     puppet.notify(COMPLETED, elicitationId="e-1")
-    puppet.say(call, "one")
-    assert first.outcome().text == "one"
+    first.finish(puppet, call, "one")
     assert one.next_notice(COMPLETED)["params"] == {"elicitationId": "e-1"}
-    rival.say(rivals, "other")
-    assert second.outcome().text == "other"
+    second.finish(rival, rivals, "other")
     assert other.notices == []
     rival.notify(COMPLETED, elicitationId="e-1")
     assert other.next_notice(COMPLETED)["params"] == {"elicitationId": "e-1"}
@@ -378,8 +360,7 @@ def test_a_demand_reaches_the_newest_legacy_client_untouched_and_so_does_the_com
     stage: Stage, actor: Actor
 ) -> None:
     client, other = stage.legacy(), stage.legacy(name="other")
-    errand = Errand(client)
-    puppet, call = actor.next("tools/call")
+    errand, puppet, call = actor.called_by(client)
     data = {"elicitations": [page(1), page(2)], "vendor": [1]}
     puppet.refuse(call, DEMANDED, "Go there first.", data)
     assert errand.outcome().error == {"code": DEMANDED, "message": "Go there first.", "data": data}
@@ -392,47 +373,38 @@ def test_a_demand_reaches_the_newest_legacy_client_untouched_and_so_does_the_com
 
 @pytest.mark.parametrize("revision", LEGACY[:-1])
 def test_a_legacy_client_that_knows_no_visits_is_not_asked_and_its_server_told_so(stage: Stage, revision: str) -> None:
-    actor = stage.actor(keys={"isolation": "shared"})
-    stage.start()
-    errand = Errand(stage.legacy(revision))
-    puppet, call = actor.next("tools/call")
+    actor = stage.serve(keys={"isolation": "shared"})
+    errand, puppet, call = actor.called_by(stage.legacy(revision))
     puppet.ask("q-1", "elicitation/create", **page())
     assert revision in actor.reply_to("q-1")["error"]["message"]
     puppet.notify(COMPLETED, elicitationId="e-1")
-    puppet.say(call, "without")
-    assert errand.outcome().text == "without"
+    errand.finish(puppet, call, "without")
 
 
 def test_a_legacy_client_that_declared_forms_only_is_not_sent_anywhere(stage: Stage) -> None:
-    actor = stage.actor(keys={"isolation": "shared"})
-    stage.start()
-    errand = Errand(stage.legacy(capabilities={"elicitation": {}}))
-    puppet, call = actor.next("tools/call")
+    actor = stage.serve(keys={"isolation": "shared"})
+    errand, puppet, call = actor.called_by(stage.legacy(capabilities={"elicitation": {}}))
     puppet.ask("q-1", "elicitation/create", **page())
     assert "elicitation.url" in actor.reply_to("q-1")["error"]["message"]
-    puppet.say(call, "without")
-    assert errand.outcome().text == "without"
+    errand.finish(puppet, call, "without")
 
 
 # --- legacy clients on modern servers
 
 
 def test_a_legacy_client_gets_an_id_with_a_modern_server_s_page(stage: Stage) -> None:
-    actor = stage.actor(MODERN)
-    stage.start()
+    actor = stage.serve(MODERN)
     client = stage.legacy(capabilities={"elicitation": {"url": {}}})
     ids = set()
     for _ in range(2):
-        errand = Errand(client)
-        puppet, call = actor.next("tools/call")
+        errand, puppet, call = actor.called_by(client)
         puppet.answer(call, resultType="input_required", inputRequests={"there": shown(page())}, requestState="s")
         params = client.next_question()["params"]
         ids.add(params.pop("elicitationId"))
         assert params == shown(page())["params"]
         puppet, call = actor.next("tools/call")
         assert call["params"]["inputResponses"] == {"there": {"action": "accept"}}
-        puppet.say(call, "visited")
-        assert errand.outcome().text == "visited"
+        errand.finish(puppet, call, "visited")
     assert len(ids) == 2
 
 
@@ -449,9 +421,7 @@ def test_a_legacy_client_gets_an_id_with_a_modern_server_s_page(stage: Stage) ->
 def test_a_page_that_a_legacy_client_cannot_be_shown_fails_the_call_with_the_reason(
     stage: Stage, revision: str, declared: Message, named: str
 ) -> None:
-    actor = stage.actor(MODERN)
-    stage.start()
-    errand = Errand(stage.legacy(revision, capabilities=declared))
-    puppet, call = actor.next("tools/call")
+    actor = stage.serve(MODERN)
+    errand, puppet, call = actor.called_by(stage.legacy(revision, capabilities=declared))
     puppet.answer(call, resultType="input_required", inputRequests={"there": shown(page())})
     assert named in errand.outcome().error["message"]

@@ -49,8 +49,7 @@ def test_a_legacy_client_opens_a_session_calls_and_leaves(home: Scratch) -> None
 
 
 def test_progress_comes_on_the_stream_of_its_call(home: Scratch) -> None:
-    client = LegacyHttp(home)
-    client.open()
+    client = LegacyHttp(home).opened()
     got = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=300, steps=3)
     assert got.is_stream and got.headers["x-accel-buffering"] == "no"
     events = list(got.events())
@@ -66,8 +65,7 @@ def test_progress_comes_on_the_stream_of_its_call(home: Scratch) -> None:
 def test_clients_of_the_one_revision_that_has_it_are_told_first_where_and_when_to_resume(
     home: Scratch, version: str
 ) -> None:
-    client = LegacyHttp(home)
-    client.open(version)
+    client = LegacyHttp(home).opened(version)
     got = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=200, steps=2)
     first = [got.line(), got.line(), got.line()]
     if version == "2025-11-25":
@@ -84,8 +82,7 @@ def test_a_modern_stream_has_no_ids_and_is_not_collected_on_its_way(home: Scratc
 
 
 def test_a_client_that_lost_its_stream_gets_the_rest_once_when_it_comes_back(home: Scratch) -> None:
-    client = LegacyHttp(home)
-    client.open()
+    client = LegacyHttp(home).opened()
     got = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=1500, steps=3)
     events = got.events()
     seen = [next(events), next(events)]
@@ -102,8 +99,7 @@ def test_a_client_that_lost_its_stream_gets_the_rest_once_when_it_comes_back(hom
 
 @pytest.mark.parametrize("last", ["", "x", "9-1", "1-99", "1", "-", "1-1-1"])
 def test_what_cannot_be_resumed_is_refused(home: Scratch, last: str) -> None:
-    client = LegacyHttp(home)
-    client.open()
+    client = LegacyHttp(home).opened()
     assert client.request("GET", headers={"Last-Event-ID": last}).status == 400
 
 
@@ -122,8 +118,7 @@ def test_what_no_request_is_the_reason_of_comes_on_the_stream_that_was_opened_fo
 
 def test_a_server_s_question_comes_on_the_stream_of_the_call_that_caused_it(scratch: Scratch) -> None:
     scratch.serve({"ask": server("asking")})
-    client = LegacyHttp(scratch)
-    client.open(capabilities={"elicitation": {}, "sampling": {}})
+    client = LegacyHttp(scratch).opened(capabilities={"elicitation": {}, "sampling": {}})
     events = client.call("ask__ask", method="elicitation/create").events()
     asked = next(event.message for event in events if event.message)
     assert asked["method"] == "elicitation/create"
@@ -145,8 +140,7 @@ def test_a_server_s_question_comes_on_the_stream_of_the_call_that_caused_it(scra
 def test_a_request_without_a_session_that_is_known_is_refused(
     home: Scratch, headers: dict[str, str], status: int
 ) -> None:
-    client = LegacyHttp(home)
-    client.open()
+    client = LegacyHttp(home).opened()
     own = client.headers.pop("Mcp-Session-Id")
     client.headers.clear()
     given = {name: own if value == "mine" else value for name, value in headers.items()}
@@ -167,8 +161,7 @@ def test_batches_are_for_the_one_revision_that_has_them(home: Scratch) -> None:
 
 
 def test_who_takes_no_events_gets_no_stream(home: Scratch) -> None:
-    client = LegacyHttp(home)
-    client.open()
+    client = LegacyHttp(home).opened()
     got = client.request("GET", headers={"Accept": "application/json"})
     assert (got.status, "text/event-stream" in got.json()["error"]["message"]) == (406, True)
 
@@ -255,8 +248,7 @@ def test_an_unknown_version_or_notification_is_a_warning_once_per_client(home: S
 
 
 def test_in_a_legacy_session_too_it_is_the_unknown_version_that_is_wrong(home: Scratch) -> None:
-    client = LegacyHttp(home)
-    client.open()
+    client = LegacyHttp(home).opened()
     client.headers["MCP-Protocol-Version"] = "2030-06-18"
     got = client.post("tools/list")
     error = got.json()["error"]
@@ -307,8 +299,7 @@ def test_the_modern_era_has_nothing_to_get_or_delete(home: Scratch, method: str)
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
 def test_what_is_no_revision_at_all_is_refused_as_such_in_a_session(home: Scratch, method: str) -> None:
-    client = LegacyHttp(home)
-    client.open()
+    client = LegacyHttp(home).opened()
     body = PING if method == "POST" else None
     got = client.request(method, body, {"MCP-Protocol-Version": "zzz"})
     assert got.status == 400
@@ -416,8 +407,7 @@ def test_what_is_no_message_is_refused_with_the_reason(home: Scratch, body: byte
 
 def test_a_quiet_session_does_not_hold_the_daemon(scratch: Scratch) -> None:
     daemon = scratch.serve({"echo": server("echo")}, idle_timeout=0.5)
-    client = LegacyHttp(scratch)
-    client.open()
+    client = LegacyHttp(scratch).opened()
     client.call("echo__echo", text="bye").json()
     assert daemon.wait() == 0
 

@@ -147,8 +147,11 @@ def test_a_dropped_line_is_finished_for_the_bridge(scratch: Scratch) -> None:
 
 
 def test_answers_to_questions_always_pass(scratch: Scratch) -> None:
-    client = scratch.serve({"ask": server("asking", isolation="session")}, **RATE).lines()
-    client.initialize(capabilities={"elicitation": {}})
+    client = (
+        scratch.serve({"ask": server("asking", isolation="session")}, **RATE)
+        .lines()
+        .initialized(capabilities={"elicitation": {}})
+    )
     id = client.begin_call("ask__ask", method="elicitation/create")
     question = client.next_called("elicitation/create")
     while not reason(client.ask("ping")):
@@ -159,8 +162,7 @@ def test_answers_to_questions_always_pass(scratch: Scratch) -> None:
 
 def test_what_a_bridge_sends_again_is_never_refused(scratch: Scratch) -> None:
     start(scratch, in_flight_limit=1, **RATE)
-    client = scratch.frames()
-    client.initialize()
+    client = scratch.frames().initialized()
     while not reason(client.ask("ping")):
         pass
     for flag in ("resent", "replay"):
@@ -195,8 +197,7 @@ def test_a_bridge_loses_no_call_to_the_limits_of_the_next_daemon(scratch: Scratc
 
 def test_who_speaks_on_standard_input_is_limited_as_on_the_socket(scratch: Scratch) -> None:
     configure(scratch, in_flight_limit=2, **RATE)
-    client = StdioServer(scratch)
-    client.initialize()
+    client = StdioServer(scratch).initialized()
     for number in range(2):
         client.begin_call("count__read", id=f"long{number}", key=str(number), delay=LONG_MS)
     refusal = client.call("echo__echo", text="x")
@@ -216,8 +217,7 @@ def batch(*ids: int) -> list[Message]:
 
 def test_each_member_of_a_batch_counts_on_a_line(scratch: Scratch) -> None:
     start(scratch, **RATE)
-    client = scratch.lines()
-    client.initialize(version="2025-03-26")
+    client = scratch.lines().initialized(version="2025-03-26")
     client.send_line(json.dumps(batch(*range(100, 150))).encode())
     answers: Any = json.loads(client.receive_line())
     found = {each["id"]: reason(each) for each in answers}
@@ -229,8 +229,7 @@ def test_each_member_of_a_batch_counts_on_a_line(scratch: Scratch) -> None:
 
 def test_each_member_of_a_batch_counts_over_http(scratch: Scratch) -> None:
     start(scratch, **RATE)
-    client = LegacyHttp(scratch)
-    client.open(version="2025-03-26")
+    client = LegacyHttp(scratch).opened(version="2025-03-26")
     got = client.request("POST", batch(*range(50)))
     answers: Any = got.json()
     assert got.status == 200 and len(answers) == 50
@@ -246,8 +245,7 @@ def test_each_member_of_a_batch_counts_over_http(scratch: Scratch) -> None:
 
 def test_what_is_no_request_is_refused_with_a_small_object(scratch: Scratch) -> None:
     start(scratch, **RATE)
-    client = LegacyHttp(scratch)
-    client.open()
+    client = LegacyHttp(scratch).opened()
     notice = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
     assert client.request("POST", notice).status == 202
     got = first_refused(lambda: client.request("POST", notice))

@@ -88,8 +88,7 @@ def test_it_says_what_the_status_says(home: Scratch) -> None:
 
 
 def test_times_of_calls_are_a_histogram(home: Scratch) -> None:
-    client = home.lines()
-    client.initialize()
+    client = home.lines().initialized()
     client.call("count__read", key="slow", delay=150)
     client.call("echo__echo", text="quick")
     found = scrape(home)
@@ -132,8 +131,7 @@ def test_what_goes_wrong_is_counted(home: Scratch) -> None:
     # The file's own change may have been noticed as well.
     assert value(found, "hearth_config_reloads_total", outcome="refused") >= 1
     assert value(found, "hearth_config_valid") == 0
-    stuck = home.lines()
-    stuck.initialize()
+    stuck = home.lines().initialized()
     big = "x" * 100_000
     # It may be dropped before it has said everything.
     with contextlib.suppress(ConnectionError):
@@ -143,8 +141,7 @@ def test_what_goes_wrong_is_counted(home: Scratch) -> None:
 
 
 def test_a_server_that_dies_is_counted_as_restarted(home: Scratch) -> None:
-    client = home.lines()
-    client.initialize()
+    client = home.lines().initialized()
     for _ in range(2):
         client.call("dying__die")
     until(lambda: home.upstream("dying")["restarts"] >= 1, "it was started again")

@@ -502,8 +502,7 @@ def _findings(scratch: Scratch) -> dict[str, dict[str, str]]:
 
 def test_sessions_that_are_idle_hold_up_no_stop(scratch: Scratch) -> None:
     serve(scratch)
-    legacy = LegacyHttp(scratch)
-    legacy.open()
+    legacy = LegacyHttp(scratch).opened()
     assert legacy.post("tools/list").status == ModernHttp(scratch).post("tools/list").status == 200
     until(lambda: not any(each["active"] for each in scratch.status()["sessions"]), "all are idle")
     assert "Nobody is attached, 2 sessions over HTTP idle" in _hearth(scratch, "status")

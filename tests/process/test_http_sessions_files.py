@@ -19,8 +19,7 @@ from support.mounts import full_mount, read_only_mount
 def client(scratch: Scratch) -> LegacyHttp:
     """One whose daemon has been killed."""
     daemon = scratch.serve({"echo": server("echo"), "other": server("echo")})
-    found = LegacyHttp(scratch)
-    found.open()
+    found = LegacyHttp(scratch).opened()
     kill(daemon)
     return found
 
@@ -83,8 +82,7 @@ def test_at_the_address_of_one_server_it_is_not_that_of_another(scratch: Scratch
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/other"])
 def test_a_session_for_one_server_is_unknown_at_other_addresses(scratch: Scratch, path: str, method: str) -> None:
     scratch.serve({"echo": server("echo"), "other": server("echo")})
-    client = LegacyHttp(scratch, "/mcp/echo")
-    client.open()
+    client = LegacyHttp(scratch, "/mcp/echo").opened()
     body = {"jsonrpc": "2.0", "id": 1, "method": "ping"} if method == "POST" else None
     assert client.request(method, body, path=path).status == 404
     assert client.post("ping").status == 200
@@ -122,8 +120,7 @@ def test_what_makes_no_sense_is_no_session_and_nobody_else_is_worse_off(
     [file] = files(scratch)
     spoil(file)
     scratch.start()
-    other = LegacyHttp(scratch)
-    other.open()
+    other = LegacyHttp(scratch).opened()
     assert client.post("ping").status == 404
     assert echoes(other)
     assert len(http_sessions(scratch)) == 1

@@ -33,8 +33,7 @@ def start(scratch: Scratch, **settings: object) -> Daemon:
 @pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18", "2025-11-25"])
 def test_a_client_goes_on_with_its_id_in_the_next_daemon(scratch: Scratch, end: End, version: str) -> None:
     daemon = start(scratch)
-    client = LegacyHttp(scratch)
-    client.open(version, {"roots": {}})
+    client = LegacyHttp(scratch).opened(version, {"roots": {}})
     [before] = http_sessions(scratch)
     end(daemon)
     scratch.start()
@@ -49,8 +48,7 @@ def test_a_client_goes_on_with_its_id_in_the_next_daemon(scratch: Scratch, end: 
 
 def test_who_opened_it_is_who_it_belongs_to_in_the_next_daemon(scratch: Scratch) -> None:
     daemon = start(scratch)
-    client = LegacyHttp(scratch, "/mcp/echo?role=lead&agent=a-1&mode=full")
-    client.open()
+    client = LegacyHttp(scratch, "/mcp/echo?role=lead&agent=a-1&mode=full").opened()
     go_out(daemon)
     scratch.start()
     bare = LegacyHttp(scratch, "/mcp/echo")
@@ -68,8 +66,7 @@ def test_a_socket_that_somebody_holds_keeps_the_client_waiting_for_the_next_daem
         listener.listen()
         command = handing_over(listener, COMMAND)
         first = scratch.start(command=command, fds=(listener.fileno(),))
-        client = LegacyHttp(scratch)
-        client.open()
+        client = LegacyHttp(scratch).opened()
         # Nobody asks anything: it goes out.
         assert first.wait() == 0
         served: list[bool] = []
@@ -82,8 +79,7 @@ def test_a_socket_that_somebody_holds_keeps_the_client_waiting_for_the_next_daem
 
 def test_a_daemon_that_went_out_when_idle_is_followed_by_one_that_a_bridge_lights(scratch: Scratch) -> None:
     first = start(scratch, idle_timeout=0.3)
-    client = LegacyHttp(scratch)
-    client.open()
+    client = LegacyHttp(scratch).opened()
     assert first.wait() == 0
     # Nobody holds the socket: there is nobody to connect to until somebody lights a daemon.
     with pytest.raises((ConnectionRefusedError, FileNotFoundError)):
@@ -94,8 +90,7 @@ def test_a_daemon_that_went_out_when_idle_is_followed_by_one_that_a_bridge_light
 
 def test_a_daemon_that_hands_over_is_followed_without_a_new_opening(scratch: Scratch) -> None:
     first = start(scratch)
-    client = LegacyHttp(scratch)
-    client.open()
+    client = LegacyHttp(scratch).opened()
     os.unlink(scratch.socket)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(scratch.socket)
@@ -107,8 +102,7 @@ def test_a_daemon_that_hands_over_is_followed_without_a_new_opening(scratch: Scr
 
 def test_hearth_restart_costs_no_session(scratch: Scratch) -> None:
     first = start(scratch)
-    client = LegacyHttp(scratch)
-    client.open()
+    client = LegacyHttp(scratch).opened()
     command = [sys.executable, "-I", "-m", "hearth", "restart", "--yes"]
     subprocess.run(command, env=scratch.environment(), capture_output=True, timeout=30, check=True)
     assert first.wait() == 0
@@ -120,8 +114,7 @@ def test_hearth_restart_costs_no_session(scratch: Scratch) -> None:
 @EACH_END
 def test_requests_at_once_restore_it_once(scratch: Scratch, end: End) -> None:
     daemon = start(scratch)
-    client = LegacyHttp(scratch)
-    client.open()
+    client = LegacyHttp(scratch).opened()
     end(daemon)
     scratch.start()
     served: list[bool] = []
@@ -137,8 +130,7 @@ def test_requests_at_once_restore_it_once(scratch: Scratch, end: End) -> None:
 
 def test_it_goes_on_through_many_daemons(scratch: Scratch) -> None:
     daemon = start(scratch)
-    client = LegacyHttp(scratch)
-    client.open()
+    client = LegacyHttp(scratch).opened()
     for turn in range(4):
         ENDS[turn % 2](daemon)
         daemon = scratch.start()
@@ -163,10 +155,8 @@ def subscribed(actor: Actor, client: LegacyHttp, uri: str = URI) -> None:
 
 @EACH_END
 def test_a_subscriber_is_told_by_the_next_daemon(stage: Stage, end: End) -> None:
-    actor = stage.actor(**OFFERS)
-    stage.start()
-    client = LegacyHttp(stage.scratch)
-    client.open()
+    actor = stage.serve(**OFFERS)
+    client = LegacyHttp(stage.scratch).opened()
     subscribed(actor, client)
     end(stage.daemon)
     stage.daemon = stage.scratch.start()
@@ -184,8 +174,7 @@ def test_a_subscriber_is_told_by_the_next_daemon(stage: Stage, end: End) -> None
 
 def test_of_one_server_alone_its_client_is_told_of_the_lists_that_it_has(scratch: Scratch) -> None:
     daemon = scratch.serve({"change": server("changing")})
-    client = LegacyHttp(scratch, "/mcp/change")
-    client.open()
+    client = LegacyHttp(scratch, "/mcp/change").opened()
     # What the server has is known from now on.
     client.post("tools/list").json()
     client.headers.clear()
@@ -200,10 +189,8 @@ def test_of_one_server_alone_its_client_is_told_of_the_lists_that_it_has(scratch
 
 
 def test_who_subscribed_no_longer_is_not_subscribed_again(stage: Stage) -> None:
-    actor = stage.actor(**OFFERS)
-    stage.start()
-    client = LegacyHttp(stage.scratch)
-    client.open()
+    actor = stage.serve(**OFFERS)
+    client = LegacyHttp(stage.scratch).opened()
     subscribed(actor, client)
     assert client.post("resources/unsubscribe", {"uri": URI}).json()["result"] == {}
     [file] = files(stage.scratch)
@@ -216,10 +203,8 @@ def test_who_subscribed_no_longer_is_not_subscribed_again(stage: Stage) -> None:
 
 @EACH_END
 def test_the_level_of_messages_is_what_its_client_has_set(stage: Stage, end: End) -> None:
-    actor = stage.actor()
-    stage.start()
-    client = LegacyHttp(stage.scratch)
-    client.open()
+    actor = stage.serve()
+    client = LegacyHttp(stage.scratch).opened()
     assert client.post("logging/setLevel", {"level": "error"}).json()["result"] == {}
     end(stage.daemon)
     stage.daemon = stage.scratch.start()
@@ -236,10 +221,8 @@ def test_the_level_of_messages_is_what_its_client_has_set(stage: Stage, end: End
 
 
 def test_what_was_set_in_a_batch_is_set(stage: Stage) -> None:
-    actor = stage.actor()
-    stage.start()
-    client = LegacyHttp(stage.scratch)
-    client.open("2025-03-26")
+    actor = stage.serve()
+    client = LegacyHttp(stage.scratch).opened("2025-03-26")
     level = {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "alert"}}
     assert client.request("POST", [level, {**level, "id": 2}]).status == 200
     kill(stage.daemon)
@@ -253,10 +236,8 @@ def test_what_was_set_in_a_batch_is_set(stage: Stage) -> None:
 
 
 def test_what_its_client_can_be_asked_is_known(stage: Stage) -> None:
-    actor = stage.actor()
-    stage.start()
-    client = LegacyHttp(stage.scratch)
-    client.open(capabilities={"elicitation": {}})
+    actor = stage.serve()
+    client = LegacyHttp(stage.scratch).opened(capabilities={"elicitation": {}})
     kill(stage.daemon)
     stage.daemon = stage.scratch.start()
     answered: list[Message] = []
@@ -280,10 +261,8 @@ def test_what_its_client_can_be_asked_is_known(stage: Stage) -> None:
 
 
 def test_roots_that_were_told_are_not_asked_for_again(stage: Stage) -> None:
-    actor = stage.actor(keys={"isolation": "workspace"})
-    stage.start()
-    client = LegacyHttp(stage.scratch)
-    client.open(capabilities={"roots": {}})
+    actor = stage.serve(keys={"isolation": "workspace"})
+    client = LegacyHttp(stage.scratch).opened(capabilities={"roots": {}})
     general = client.request("GET").events()
     roots = [{"uri": stage.scratch.home.as_uri(), "name": "home"}]
 
@@ -334,8 +313,7 @@ def test_a_session_that_was_deleted_is_over_in_every_daemon(scratch: Scratch) ->
 
 def test_a_server_that_is_no_longer_there_has_no_sessions(scratch: Scratch) -> None:
     daemon = start(scratch)
-    client = LegacyHttp(scratch, "/mcp/echo")
-    client.open()
+    client = LegacyHttp(scratch, "/mcp/echo").opened()
     go_out(daemon)
     scratch.serve({"other": server("echo")})
     assert client.post("ping").status == 404

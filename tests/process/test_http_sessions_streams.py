@@ -44,9 +44,7 @@ def counting(shared: Scratch) -> LegacyHttp:
     """A session in front of a server that reports its progress."""
     if not shared.registry.exists():
         shared.serve({"count": server("counting", shared.home / "ledger")})
-    client = LegacyHttp(shared)
-    client.open()
-    return client
+    return LegacyHttp(shared).opened()
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -70,10 +68,8 @@ def test_a_client_that_drops_its_stream_anywhere_gets_every_event_once(counting:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_result_that_is_cut_in_its_middle_comes_whole(stage: Stage, seed: int) -> None:
     chance = random.Random(seed)
-    actor = stage.actor()
-    stage.start()
-    client = LegacyHttp(stage.scratch)
-    client.open()
+    actor = stage.serve()
+    client = LegacyHttp(stage.scratch).opened()
     dropping = Dropping(client, chance)
 
     def begin() -> None:
@@ -132,8 +128,7 @@ def test_who_comes_back_for_what_was_let_go_is_told_that_it_is_not_kept(counting
 def test_an_event_id_of_another_session_is_refused(counting: LegacyHttp, shared: Scratch) -> None:
     got = counting.call("count__once", meta={"progressToken": "p"}, key="mine", delay=1, steps=2)
     ids = [event.id or "" for event in got.events()]
-    other = LegacyHttp(shared)
-    other.open()
+    other = LegacyHttp(shared).opened()
     for id in ids:
         assert other.request("GET", headers={"Last-Event-ID": id}).status == 400
 
@@ -158,8 +153,7 @@ def test_who_takes_over_the_general_stream_is_told_and_the_former_reader_hears_i
 
 def test_who_takes_over_the_stream_of_a_call_gets_its_answer(scratch: Scratch) -> None:
     daemon = scratch.serve({"count": server("counting", scratch.home / "ledger")}, idle_timeout=0.5)
-    client = LegacyHttp(scratch)
-    client.open()
+    client = LegacyHttp(scratch).opened()
     former = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=1000, steps=2).events()
     first = next(former)
     newer = client.request("GET", headers={"Last-Event-ID": first.id or ""})
@@ -212,8 +206,7 @@ def test_the_general_stream_of_a_former_daemon_goes_on_with_all_that_this_one_sa
 def test_an_answer_that_died_with_its_daemon_is_told_of_as_an_error(scratch: Scratch, id: object) -> None:
     ledger = scratch.home / "ledger"
     daemon = scratch.serve({"count": server("counting", ledger)}, drain_timeout=0.1)
-    client = LegacyHttp(scratch)
-    client.open()
+    client = LegacyHttp(scratch).opened()
     got = client.call("count__once", id=id, meta={"progressToken": "p"}, key="k", delay=60_000, steps=600)
     events = got.events()
     seen = [next(events), next(events)]
@@ -235,8 +228,7 @@ def test_an_answer_that_died_with_its_daemon_is_told_of_as_an_error(scratch: Scr
 
 def test_a_stream_of_many_answers_that_died_with_its_daemon_cannot_be_resumed(scratch: Scratch) -> None:
     daemon = scratch.serve({"count": server("counting", scratch.home / "ledger")})
-    client = LegacyHttp(scratch)
-    client.open("2025-03-26")
+    client = LegacyHttp(scratch).opened("2025-03-26")
     params = {"name": "count__read", "arguments": {"delay": 60_000, "steps": 600}, "_meta": {"progressToken": "p"}}
     calls = [{"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params} for id in (1, 2)]
     last = next(client.request("POST", calls).events()).id
@@ -249,8 +241,7 @@ def test_a_stream_of_many_answers_that_died_with_its_daemon_cannot_be_resumed(sc
 
 def test_a_daemon_that_goes_out_lets_calls_finish_and_says_when_to_come_back(scratch: Scratch) -> None:
     daemon = scratch.serve({"count": server("counting", scratch.home / "ledger")})
-    client = LegacyHttp(scratch)
-    client.open()
+    client = LegacyHttp(scratch).opened()
     got = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=1000, steps=3)
     events = got.events()
     next(events)

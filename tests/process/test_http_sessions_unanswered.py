@@ -29,9 +29,7 @@ class Pending:
 
 
 def opened(stage: Stage, version: str = "2025-11-25") -> LegacyHttp:
-    client = LegacyHttp(stage.scratch)
-    client.open(version)
-    return client
+    return LegacyHttp(stage.scratch).opened(version)
 
 
 def cancel(client: LegacyHttp, id: int = 7) -> None:

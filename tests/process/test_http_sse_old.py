@@ -23,8 +23,7 @@ def test_the_oldest_clients_have_one_stream_and_an_address_to_post_to(scratch: S
 
 def test_what_may_not_be_posted_is_refused_and_the_stream_goes_on(scratch: Scratch) -> None:
     scratch.serve({"echo": server("echo")})
-    client = OldHttp(scratch)
-    client.open()
+    client = OldHttp(scratch).opened()
     ping = b'{"jsonrpc":"2.0","id":7,"method":"ping"}'
     for body, headers, status in (
         (ping, {"Content-Type": "text/plain"}, 415),
@@ -46,8 +45,7 @@ def test_what_may_not_be_posted_is_refused_and_the_stream_goes_on(scratch: Scrat
 
 def test_a_session_ends_with_its_stream_and_that_with_the_daemon(scratch: Scratch) -> None:
     daemon = scratch.serve({"echo": server("echo")})
-    client = OldHttp(scratch)
-    client.open()
+    client = OldHttp(scratch).opened()
     assert files(scratch) == []
     go_out(daemon)
     assert list(client.events) == []
@@ -57,8 +55,7 @@ def test_a_session_ends_with_its_stream_and_that_with_the_daemon(scratch: Scratc
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_daemon_that_goes_out_answers_what_is_in_flight_first(stage: Stage, actor: Actor, is_lost: bool) -> None:
-    client = OldHttp(stage.scratch)
-    client.open()
+    client = OldHttp(stage.scratch).opened()
     client.call("puppet__act", id=7)
     puppet, call = actor.next("tools/call")
     stage.daemon.signal(signal.SIGTERM)
@@ -76,8 +73,7 @@ def test_a_daemon_that_goes_out_answers_what_is_in_flight_first(stage: Stage, ac
 
 
 def test_a_message_that_comes_to_its_end_after_its_session_is_for_nobody(stage: Stage, actor: Actor) -> None:
-    client = OldHttp(stage.scratch)
-    client.open()
+    client = OldHttp(stage.scratch).opened()
     body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "puppet__act"}}).encode()
     with socket.socket(socket.AF_UNIX) as late:
         late.settimeout(BOUND_SECONDS)
@@ -96,15 +92,13 @@ def test_a_message_that_comes_to_its_end_after_its_session_is_for_nobody(stage: 
 
 def test_its_id_is_none_of_the_later_revisions(scratch: Scratch) -> None:
     scratch.serve({"echo": server("echo")})
-    client = OldHttp(scratch)
-    client.open()
+    client = OldHttp(scratch).opened()
     other = HttpClient(scratch)
     other.headers["Mcp-Session-Id"] = client.path.partition("=")[2]
     assert other.request("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"}).status == 404
     assert other.request("GET").status == 404
     # Nor the other way round.
-    legacy = LegacyHttp(scratch)
-    legacy.open()
+    legacy = LegacyHttp(scratch).opened()
     path = f"/messages?session={legacy.headers['Mcp-Session-Id']}"
     assert other.request("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, path=path).status == 404
     assert client.post("ping", id=2).status == 202 and client.next()["id"] == 2

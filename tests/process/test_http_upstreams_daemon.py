@@ -36,9 +36,7 @@ def serve(scratch: Scratch, *sites: Site, **keys: object) -> None:
 
 
 def legacy(scratch: Scratch, capabilities: Message | None = None) -> LinesClient:
-    client = scratch.lines()
-    client.initialize(capabilities=capabilities)
-    return client
+    return scratch.lines().initialized(capabilities=capabilities)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -83,8 +83,7 @@ def test_a_running_bridge_of_before_starts_the_daemon(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")})
     daemon = scratch.start("--profile", "mcp", "--detach", command=FORMER)
     pid = daemon.pid
-    client = scratch.frames()
-    client.initialize()
+    client = scratch.frames().initialized()
     assert text_of(client.call("echo__echo", text="hello")) == "hello"
     assert client.control("shutdown")[0]["ok"] is True
     client.close()

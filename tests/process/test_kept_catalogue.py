@@ -113,8 +113,7 @@ def test_what_has_changed_meanwhile_is_announced_when_the_server_runs(scratch: S
     daemon.stop()
     troupe.set_tools("x", "b c")
     daemon = scratch.start()
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     assert client.tools() == ["x__a", "x__b"]
     assert text_of(client.call("x__b")) == "x"
     client.next_called(CHANGED)
@@ -130,8 +129,7 @@ def test_a_call_does_not_wait_for_lists_that_are_known(scratch: Scratch, troupe:
     assert scratch.lines().tools() == ["x__t"]
     daemon.stop()
     scratch.start()
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     troupe.set_tools("x", "t u")
     with troupe.closed_gate():
         assert text_of(client.call("x__t")) == "x"

@@ -61,8 +61,7 @@ class Neighbour(threading.Thread):
 @contextmanager
 def wicked(scratch: Scratch, entry: dict[str, object], **settings: object) -> Iterator[Neighbour]:
     """A daemon with that server as `bad`, and a neighbour who is served before, meanwhile and afterwards."""
-    client = scratch.serve({"bad": entry, "good": server("echo")}, **settings).lines()
-    client.initialize()
+    client = scratch.serve({"bad": entry, "good": server("echo")}, **settings).lines().initialized()
     neighbour = Neighbour(client)
     neighbour.start()
     neighbour.be_served()
@@ -71,9 +70,7 @@ def wicked(scratch: Scratch, entry: dict[str, object], **settings: object) -> It
 
 
 def opened(scratch: Scratch, **capabilities: Message) -> Client:
-    client = scratch.frames()
-    client.initialize(capabilities=capabilities)
-    return client
+    return scratch.frames().initialized(capabilities=capabilities)
 
 
 def at_work(scratch: Scratch) -> int:

@@ -29,9 +29,7 @@ def authority(scratch: Scratch) -> Iterator[Authority]:
 
 
 def legacy(scratch: Scratch, capabilities: Message | None = None, version: str = "2025-11-25") -> LinesClient:
-    client = scratch.lines()
-    client.initialize(version, SHOWS if capabilities is None else capabilities)
-    return client
+    return scratch.lines().initialized(version, SHOWS if capabilities is None else capabilities)
 
 
 def demanded(answer: Message) -> dict[str, Any]:

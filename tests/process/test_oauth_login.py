@@ -31,8 +31,7 @@ def state(scratch: Scratch, name: str = "far") -> Any:
 
 
 def echo(scratch: Scratch, name: str = "far") -> str:
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     return text_of(client.call(f"{name}__echo", text="hello"))
 
 
@@ -43,8 +42,7 @@ def query(url: str) -> dict[str, str]:
 def test_a_login_is_good_for_every_client_of_a_daemon_that_runs_already(scratch: Scratch, authority: Authority) -> None:
     entry(scratch, authority.url)
     scratch.start(**KEYRING)
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     assert "hearth auth login far" in client.call("far__echo", text="x")["error"]["message"]
     code, out, _ = log_in(scratch, "far")
     assert code == 0 and "Logged in to far" in out
@@ -392,8 +390,7 @@ def test_logging_out_ends_the_tokens_here_and_there(scratch: Scratch, authority:
     assert authority.count("revoke") == 2
     assert state(scratch)["state"] == "needs login"
     assert not [path for path in _files(scratch.home) if b"access-" in path.read_bytes()]
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     assert "hearth auth login far" in client.call("far__echo", text="x")["error"]["message"]
     assert "Nobody was logged in" in hearth(scratch, "auth", "logout", "far")[1]
 

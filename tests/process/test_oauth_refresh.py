@@ -26,9 +26,7 @@ def authority(scratch: Scratch) -> Iterator[Authority]:
 
 
 def client(scratch: Scratch) -> LinesClient:
-    found = scratch.lines()
-    found.initialize()
-    return found
+    return scratch.lines().initialized()
 
 
 def error(found: LinesClient, tool: str = "far__echo") -> str:

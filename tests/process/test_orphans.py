@@ -58,8 +58,7 @@ def family(scratch: Scratch) -> Iterator[Family]:
 
 
 def served(scratch: Scratch, family: Family) -> LinesClient:
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     assert len(family.pids(client)) == 6
     return client
 
@@ -89,8 +88,7 @@ def test_a_quit_at_the_terminal_leaves_nobody_behind(scratch: Scratch, family: F
 
 def test_a_daemon_whose_watcher_is_killed_goes_out_in_order(scratch: Scratch) -> None:
     daemon = scratch.serve({"echo": server("echo")})
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     assert client.tools()
     pid = daemon.pid
     servers = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

@@ -101,8 +101,7 @@ def test_it_is_called_over_http(packed: Scratch) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     (*_, answer) = client.request("POST", body, headers).messages()
     assert answer["result"]["structuredContent"]["version"]
-    legacy = LegacyHttp(packed)
-    legacy.open()
+    legacy = LegacyHttp(packed).opened()
     (*_, answer) = legacy.call("hearth__status").messages()
     assert [each["isYou"] for each in answer["result"]["structuredContent"]["sessions"]].count(True) == 1
 

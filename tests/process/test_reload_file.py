@@ -121,8 +121,7 @@ def test_a_mistake_is_told_and_mended_without_anybody_asking(scratch: Scratch) -
 
 
 def test_a_file_that_is_only_touched_announces_nothing_and_costs_no_process(scratch: Scratch) -> None:
-    client = scratch.serve({"echo": server("echo")}, log_level="debug").lines()
-    client.initialize()
+    client = scratch.serve({"echo": server("echo")}, log_level="debug").lines().initialized()
     client.tools()
     (pid,) = pids_of(scratch, "echo")
     os.utime(scratch.config)

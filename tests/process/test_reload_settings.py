@@ -8,7 +8,7 @@ from support.daemon import Scratch, server
 from support.kernel import is_gone, until
 from support.puppets.server import Puppet
 from support.puppets.sharing import NEWEST_LEGACY, House
-from support.puppets.stage import FAILED, FORM_ANSWER, QUESTIONS, Actor, Errand, Stage
+from support.puppets.stage import FAILED, QUESTIONS, Actor, Errand, Stage
 
 
 def test_a_bridge_keeps_the_pace_of_heartbeats_that_it_was_told(scratch: Scratch) -> None:
@@ -95,8 +95,7 @@ def told(client: Client, puppet: Puppet) -> bool:
 
 
 def test_a_subscription_is_there_again_when_its_server_is(house: House, revision: str) -> None:
-    puppets = house.server(offers=OFFERS)
-    house.start()
+    puppets = house.serve(offers=OFFERS)
     client = house.client(revision, bare=True)
     client.subscribe(URI)
     former, _ = puppets.next(SUBSCRIBE)
@@ -110,8 +109,7 @@ def test_a_subscription_is_there_again_when_its_server_is(house: House, revision
 
 
 def test_a_subscription_to_what_stays_hears_nothing_of_a_reload(house: House) -> None:
-    puppets = house.server(offers=OFFERS)
-    house.start()
+    puppets = house.serve(offers=OFFERS)
     client = house.client(NEWEST_LEGACY, bare=True)
     client.subscribe(URI)
     puppet, _ = puppets.next(SUBSCRIBE)
@@ -123,8 +121,7 @@ def test_a_subscription_to_what_stays_hears_nothing_of_a_reload(house: House) ->
 
 def parked(stage: Stage) -> tuple[Actor, Errand, tuple[Puppet, Message]]:
     """A call that waits for its client's answer."""
-    actor = stage.actor()
-    stage.start()
+    actor = stage.serve()
     errand = Errand(stage.modern())
     puppet, call = actor.next(errand.method)
     puppet.ask("q-1", "elicitation/create", **QUESTIONS["elicitation/create"])
@@ -135,10 +132,8 @@ def parked(stage: Stage) -> tuple[Actor, Errand, tuple[Puppet, Message]]:
 def test_a_call_that_is_parked_at_a_removed_server_goes_on_with_its_client_s_answer(stage: Stage) -> None:
     actor, errand, (puppet, call) = parked(stage)
     stage.scratch.reconfigure()
-    errand.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
-    puppet.say(call, "thanks")
-    assert errand.outcome().text == "thanks"
+    errand.fill_in(actor, "q-1")
+    errand.finish(puppet, call, "thanks")
 
 
 def test_a_call_that_is_parked_for_longer_than_its_removed_server_is_kept_gets_an_error(stage: Stage) -> None:

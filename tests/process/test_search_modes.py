@@ -143,8 +143,7 @@ def test_progress_comes_under_the_clients_own_token_and_a_cancel_reaches_the_ser
 
 
 def test_auto_goes_by_the_number_of_tools_and_tells_when_it_is_passed(scratch: Scratch) -> None:
-    client = scratch.serve({"change": server("changing")}, search_threshold=4).frames(mode="auto")
-    client.initialize()
+    client = scratch.serve({"change": server("changing")}, search_threshold=4).frames(mode="auto").initialized()
     assert len(client.tools()) == 4
     client.call("change__grow", name="fifth")
     client.next_called(CHANGED)

@@ -185,8 +185,7 @@ def test_a_secret_is_in_no_log_status_error_registry_catalogue_or_other_process(
         scratch.configure(entries(place, site, reflecting), log_level="debug", list_timeout=3)
         passed = ("GIVEN_BY_SHELL", "CREDENTIALS_DIRECTORY", "DBUS_SESSION_BUS_ADDRESS")
         daemon = scratch.start(**{name: place.environment[name] for name in passed})
-        client = scratch.lines()
-        client.initialize()
+        client = scratch.lines().initialized()
         client.tools()
 
         # They did get them.

@@ -97,8 +97,7 @@ def both_are_asked_by_one_process(server: PuppetServer, house: House) -> None:
 def test_a_process_that_refuses_the_other_era_s_calls_gets_one_beside_it(
     house: House, isolation: str, first: str
 ) -> None:
-    server = house.server(first, isolation=isolation)
-    house.start()
+    server = house.serve(first, isolation=isolation)
     second = MODERN if first == NEWEST_LEGACY else NEWEST_LEGACY
     ann, bob = house.client(first, "ann", "here"), house.client(second, "bob", "here")
     puppet, call = called(server, ann, id_ := act(ann))

@@ -42,8 +42,7 @@ def has_no_more(server: PuppetServer, puppet: Puppet) -> bool:
 
 
 def test_later_calls_may_be_answered_first(house: House, revision: str, upstream: str) -> None:
-    server = house.server(upstream)
-    house.start()
+    server = house.serve(upstream)
     client = house.client(revision)
     ids = [numbered(client, number) for number in range(5)]
     calls = [server.next("tools/call") for _ in ids]
@@ -79,8 +78,7 @@ def test_a_server_that_is_slow_to_start_holds_up_nobody(scratch: Scratch) -> Non
 
 def test_a_server_that_does_not_read_holds_up_nobody(scratch: Scratch) -> None:
     scratch.serve({"deaf": server("deaf", "tools/list"), "quick": server("keeping")}, upstream_queue_limit=100_000)
-    client = scratch.frames()
-    client.initialize()
+    client = scratch.frames().initialized()
     client.tools()
     # More than the pipe and the queue take: what is too much fails at once and by name.
     ids = [client.begin_call("deaf__echo", text="x" * 50_000) for _ in range(10)]
@@ -105,15 +103,13 @@ def test_a_server_is_never_given_more_at_a_time_than_it_takes(scratch: Scratch, 
 
 
 def test_without_a_limit_a_server_is_given_everything_at_once(scratch: Scratch) -> None:
-    client = scratch.serve({"crowd": server("crowded", 24)}).frames()
-    client.initialize()
+    client = scratch.serve({"crowd": server("crowded", 24)}).frames().initialized()
     ids = [client.begin_call("crowd__wait", key=key) for key in range(24)]
     assert max(json.loads(text_of(client.answer_to(id_)))["most"] for id_ in ids) == 24
 
 
 def test_calls_that_wait_are_sent_in_the_order_of_their_coming(house: House, revision: str) -> None:
-    server = house.server(max_concurrency=2)
-    house.start()
+    server = house.serve(max_concurrency=2)
     clients = [known(server, house.client(revision, name)) for name in ("ann", "bob")]
     ids = []
     for number in range(6):
@@ -135,8 +131,7 @@ def test_calls_that_wait_are_sent_in_the_order_of_their_coming(house: House, rev
 
 
 def test_a_call_that_is_cancelled_while_it_waits_is_never_sent(house: House, revision: str) -> None:
-    server = house.server(max_concurrency=1)
-    house.start()
+    server = house.serve(max_concurrency=1)
     client = house.client(revision)
     first = numbered(client, 0)
     puppet, call = server.next("tools/call")
@@ -154,8 +149,7 @@ def test_a_call_that_is_cancelled_while_it_waits_is_never_sent(house: House, rev
 
 
 def test_the_calls_of_a_client_that_leaves_make_room_and_are_not_sent(house: House) -> None:
-    server = house.server(max_concurrency=1, isolation="shared")
-    house.start()
+    server = house.serve(max_concurrency=1, isolation="shared")
     ann, bob = (known(server, house.legacy(name)) for name in ("ann", "bob"))
     numbered(ann, 0)
     puppet, _ = server.next("tools/call")
@@ -181,8 +175,7 @@ def waiting_calls(server: PuppetServer, house: House) -> tuple[Client, Client, l
 
 
 def test_calls_that_wait_have_their_turn_in_the_next_process_of_a_server_that_died(house: House) -> None:
-    server = house.server(max_concurrency=1)
-    house.start()
+    server = house.serve(max_concurrency=1)
     ann, bob, (first, *waiting) = waiting_calls(server, house)
     os.kill(house.pids()[0], signal.SIGKILL)
     # Only what was inside the process is lost with it.
@@ -210,8 +203,7 @@ def test_calls_that_wait_fail_with_a_server_that_is_taken_out_of_the_config(hous
 
 
 def test_each_process_has_its_own_limit(house: House) -> None:
-    server = house.server(max_concurrency=1, isolation="session")
-    house.start()
+    server = house.serve(max_concurrency=1, isolation="session")
     clients = [house.legacy(name) for name in ("ann", "bob")]
     ids = [numbered(client, number) for number, client in enumerate(clients)]
     calls = [server.next("tools/call") for _ in ids]
@@ -221,8 +213,7 @@ def test_each_process_has_its_own_limit(house: House) -> None:
 
 
 def test_a_call_that_was_given_up_makes_room(house: House) -> None:
-    server = house.server(max_concurrency=1, call_timeout=0.5)
-    house.start()
+    server = house.serve(max_concurrency=1, call_timeout=0.5)
     client = house.legacy("ann")
     first, second = numbered(client, 0), numbered(client, 1)
     server.next("tools/call")
@@ -234,8 +225,7 @@ def test_a_call_that_was_given_up_makes_room(house: House) -> None:
 
 
 def test_a_list_that_is_never_answered_makes_room_for_calls(house: House) -> None:
-    server = house.server(max_concurrency=1, start_timeout=0.5)
-    house.start()
+    server = house.serve(max_concurrency=1, start_timeout=0.5)
     client = house.legacy("ann")
     puppet, call = called(server, client, id_ := act(client))
     puppet.say(call, "done")
@@ -274,8 +264,7 @@ def test_calls_on_a_process_that_is_no_longer_shared_finish_there_in_their_own_t
 
 
 def test_calls_on_a_process_that_is_no_longer_shared_still_have_their_time(house: House) -> None:
-    server = house.server(call_timeout=0.5)
-    house.start()
+    server = house.serve(call_timeout=0.5)
     ann, bob = house.legacy("ann"), house.legacy("bob")
     (puppet, _), _ = called(server, ann, id_ := act(ann)), called(server, bob, act(bob))
     puppet.ask("q", "elicitation/create", **FORM)

@@ -72,8 +72,7 @@ def test_an_ambiguous_question_is_an_error_and_the_next_ones_have_a_process_each
 
 
 def test_a_question_that_can_be_attributed_is_answered_and_raises_the_mode_too(house: House) -> None:
-    server = house.server()
-    house.start()
+    server = house.serve()
     ann, bob = house.legacy("ann"), house.legacy("bob")
     for client in (bob, ann):
         puppet, call = called(server, client, id_ := act(client))
@@ -91,8 +90,7 @@ def test_a_question_that_can_be_attributed_is_answered_and_raises_the_mode_too(h
 
 
 def test_of_a_server_that_is_shared_by_hand_each_ambiguous_question_is_an_error(house: House, revision: str) -> None:
-    server = house.server(isolation="shared")
-    house.start()
+    server = house.serve(isolation="shared")
     clients = [house.client(revision, name) for name in ("ann", "bob")]
     for _ in range(2):
         ids, begun = all_called(server, clients)
@@ -120,8 +118,7 @@ def test_of_a_server_that_is_shared_by_hand_each_ambiguous_question_is_an_error(
 def test_a_question_reaches_the_client_in_whose_call_it_is_asked_and_nobody_else(
     house: House, isolation: str, revision: str, kind: str
 ) -> None:
-    server = house.server(isolation=isolation)
-    house.start()
+    server = house.serve(isolation=isolation)
     ann, bob = house.client(revision, "ann"), house.client(revision, "bob")
     puppet, call = called(server, bob, first := act(bob))
     puppet.say(call, "done")
@@ -144,8 +141,7 @@ def test_a_question_reaches_the_client_in_whose_call_it_is_asked_and_nobody_else
 def test_a_question_out_of_the_blue_is_for_the_only_client_that_ever_was_or_for_nobody(
     house: House, alone: bool
 ) -> None:
-    server = house.server(isolation="shared")
-    house.start()
+    server = house.serve(isolation="shared")
     ann, bob = house.legacy("ann"), house.legacy("bob")
     for client in (ann,) if alone else (ann, bob):
         puppet, call = called(server, client, id_ := act(client))
@@ -162,8 +158,7 @@ def test_a_question_out_of_the_blue_is_for_the_only_client_that_ever_was_or_for_
 
 
 def test_an_answer_by_somebody_else_is_no_answer(house: House) -> None:
-    server = house.server(isolation="shared")
-    house.start()
+    server = house.serve(isolation="shared")
     ann, bob = house.legacy("ann", silent=True), house.legacy("bob")
     puppet, call = called(server, ann, id_ := act(ann))
     puppet.ask("q", "elicitation/create", **FORM)
@@ -186,8 +181,7 @@ def test_an_answer_by_somebody_else_is_no_answer(house: House) -> None:
 def test_a_server_is_told_in_a_sentence_that_its_client_cannot_be_asked(
     house: House, isolation: str, revision: str, kind: str
 ) -> None:
-    server = house.server(isolation=isolation)
-    house.start()
+    server = house.serve(isolation=isolation)
     client = house.client(revision, bare=True)
     puppet, call = called(server, client, id_ := act(client))
     method, params = QUESTIONS[kind]
@@ -201,8 +195,7 @@ def test_a_server_is_told_in_a_sentence_that_its_client_cannot_be_asked(
 
 @pytest.mark.parametrize("bare", [True, False])
 def test_a_server_of_one_client_is_told_what_that_client_can_be_asked(house: House, bare: bool) -> None:
-    server = house.server(isolation="session")
-    house.start()
+    server = house.serve(isolation="session")
     client = house.client(NEWEST_LEGACY, bare=bare)
     act(client)
     assert server.next("initialize")[1]["params"]["capabilities"] == client.capabilities
@@ -212,8 +205,7 @@ def test_a_server_of_one_client_is_told_what_that_client_can_be_asked(house: Hou
 def test_a_modern_server_s_wish_that_the_client_cannot_fulfil_fails_the_call_with_a_sentence(
     house: House, kind: str
 ) -> None:
-    server = house.server(MODERN)
-    house.start()
+    server = house.serve(MODERN)
     client = house.client(NEWEST_LEGACY, bare=True)
     puppet, call = called(server, client, id_ := act(client))
     method, params = QUESTIONS[kind]
@@ -228,8 +220,7 @@ def test_a_modern_server_s_wish_that_the_client_cannot_fulfil_fails_the_call_wit
 
 
 def test_a_completed_visit_is_told_to_who_was_sent_there(house: House) -> None:
-    server = house.server(isolation="session")
-    house.start()
+    server = house.serve(isolation="session")
     clients = [house.legacy(name) for name in ("ann", "bob")]
     ids, begun = all_called(server, clients)
     # Processes that know nothing of each other use the same id.
@@ -249,8 +240,7 @@ def test_a_completed_visit_is_told_to_who_was_sent_there(house: House) -> None:
 
 
 def test_a_message_is_for_the_only_client_inside_a_call_or_for_nobody(house: House, revision: str) -> None:
-    server = house.server(isolation="shared")
-    house.start()
+    server = house.serve(isolation="shared")
     ann, bob = house.client(revision, "ann"), house.client(revision, "bob")
     meta = {"io.modelcontextprotocol/logLevel": "debug"} if revision == MODERN else {}
     ids = {client.name: act(client, _meta=meta) for client in (ann, bob)}
@@ -269,8 +259,7 @@ def test_a_message_is_for_the_only_client_inside_a_call_or_for_nobody(house: Hou
 
 
 def test_a_modern_call_s_own_level_and_progress_come_from_a_legacy_server_with_its_first_call(house: House) -> None:
-    server = house.server()
-    house.start()
+    server = house.serve()
     ann = house.modern("ann")
     meta = {"io.modelcontextprotocol/logLevel": "debug", "progressToken": "mine"}
     puppet, call = called(server, ann, id_ := act(ann, _meta=meta))

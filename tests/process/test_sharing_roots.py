@@ -73,8 +73,7 @@ def told(server: PuppetServer, puppet: Puppet) -> Any:
 
 
 def test_a_workspace_without_declared_roots_is_the_working_directory(house: House, revision: str) -> None:
-    server = house.server(isolation="workspace")
-    house.start()
+    server = house.serve(isolation="workspace")
     ann, bob, cat = (house.client(revision, name, place, bare=True) for name, place in FOLDERS)
     puppets = [worked(server, client) for client in (ann, bob, cat)]
     assert puppets[0] is puppets[1] is not puppets[2]
@@ -91,8 +90,7 @@ def test_a_workspace_without_declared_roots_is_the_working_directory(house: Hous
 
 
 def test_a_client_that_refuses_to_list_its_roots_works_in_its_directory(house: House) -> None:
-    server = house.server(isolation="workspace")
-    house.start()
+    server = house.serve(isolation="workspace")
     ann = rooted(house, "ann", refuses=True, place="here")
     puppet = worked(server, ann, is_asked=True)
     assert told(server, puppet) == [root(house, "here")]
@@ -105,8 +103,7 @@ def test_a_client_that_refuses_to_list_its_roots_works_in_its_directory(house: H
 
 
 def test_clients_with_the_same_roots_share_a_workspace_wherever_they_were_started(house: House) -> None:
-    server = house.server(isolation="workspace")
-    house.start()
+    server = house.serve(isolation="workspace")
     one, two = {"uri": "file:///srv/one", "name": "One", "_meta": {"x": [1]}}, {"uri": "file:///srv/two"}
     ann, bob, cat = rooted(house, "ann", one, two), rooted(house, "bob", two, one), rooted(house, "cat", one)
     puppets = [worked(server, client, is_asked=True) for client in (ann, bob, cat)]
@@ -121,8 +118,7 @@ def test_clients_with_the_same_roots_share_a_workspace_wherever_they_were_starte
 
 def test_one_folder_is_one_workspace_whatever_its_clients_call_it(house: House) -> None:
     """As Codex, Claude Code, opencode and Gemini CLI tell it, and one that was started through a link."""
-    server = house.server(isolation="workspace")
-    house.start()
+    server = house.serve(isolation="workspace")
     folder = house.folder("my project")
     uri = Path(folder).as_uri()
     os.symlink(folder, house.scratch.home / "link")
@@ -141,8 +137,7 @@ def test_one_folder_is_one_workspace_whatever_its_clients_call_it(house: House) 
 
 
 def test_a_process_of_a_workspace_runs_in_its_first_folder_in_order(house: House) -> None:
-    server = house.server(isolation="workspace")
-    house.start()
+    server = house.serve(isolation="workspace")
     folders = [house.folder(name) for name in ("b", "a")]
     ann = rooted(house, "ann", *({"uri": Path(folder).as_uri()} for folder in folders))
     worked(server, ann, is_asked=True)
@@ -151,8 +146,7 @@ def test_a_process_of_a_workspace_runs_in_its_first_folder_in_order(house: House
 
 
 def test_a_client_that_changes_its_roots_moves_to_another_workspace(house: House) -> None:
-    server = house.server(isolation="workspace", instance_idle=IDLE_SECONDS)
-    house.start()
+    server = house.serve(isolation="workspace", instance_idle=IDLE_SECONDS)
     one, two = {"uri": "file:///srv/one"}, {"uri": "file:///srv/two"}
     ann, bob = rooted(house, "ann", one), rooted(house, "bob", two)
     first = worked(server, ann, is_asked=True)
@@ -177,8 +171,7 @@ def test_a_client_that_changes_its_roots_moves_to_another_workspace(house: House
 
 
 def test_a_server_of_one_client_asks_it_for_its_roots_and_hears_that_they_change(house: House) -> None:
-    server = house.server(isolation="session")
-    house.start()
+    server = house.serve(isolation="session")
     one, two = {"uri": "file:///srv/one"}, {"uri": "file:///srv/two"}
     ann = rooted(house, "ann", one)
     puppet = worked(server, ann)
@@ -237,8 +230,7 @@ def each_has_its_workspace(house: House, server: PuppetServer, clients: list[Cli
 def test_a_server_that_asks_for_roots_as_soon_as_it_is_greeted_has_them_from_the_second_call_on(
     house: House, revision: str
 ) -> None:
-    server = house.server()
-    house.start()
+    server = house.serve()
     ann = house.client(revision, "ann", bare=True)
     id_ = act(ann)
     puppet, _ = server.next("notifications/initialized")
@@ -253,8 +245,7 @@ def test_a_server_that_asks_for_roots_as_soon_as_it_is_greeted_has_them_from_the
 
 
 def test_a_server_that_asks_for_roots_and_then_for_more_ends_with_a_process_per_client(house: House) -> None:
-    server = house.server()
-    house.start()
+    server = house.serve()
     ann, bob = (house.client(NEWEST_LEGACY, name, "here", bare=True) for name in ("ann", "bob"))
     modes, puppets = [], []
     for method in ("roots/list", "sampling/createMessage", "roots/list"):

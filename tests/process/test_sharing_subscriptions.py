@@ -25,8 +25,7 @@ def subscribed(server: PuppetServer, client: Client) -> Puppet:
 
 
 def test_a_subscription_follows_its_client_to_a_process_of_its_own(house: House, revision: str) -> None:
-    server = house.server(offers=OFFERS)
-    house.start()
+    server = house.serve(offers=OFFERS)
     client = house.client(revision, bare=True)
     former = subscribed(server, client)
     (pid,) = house.pids()
@@ -44,8 +43,7 @@ def test_a_subscription_follows_its_client_to_a_process_of_its_own(house: House,
 
 
 def test_a_subscription_follows_its_client_to_another_workspace(house: House) -> None:
-    server = house.server(offers=OFFERS, isolation="workspace")
-    house.start()
+    server = house.serve(offers=OFFERS, isolation="workspace")
     client = house.legacy("ann")
     id_ = client.begin(SUBSCRIBE, uri=URI)
     client.next_question()
@@ -62,8 +60,7 @@ def test_a_subscription_follows_its_client_to_another_workspace(house: House) ->
 
 
 def test_a_subscription_survives_a_reload_that_changes_its_server(house: House, revision: str) -> None:
-    server = house.server(offers=OFFERS)
-    house.start()
+    server = house.serve(offers=OFFERS)
     client = house.client(revision, bare=True)
     former = subscribed(server, client)
     house.scratch.reconfigure({"puppet": server.entry(isolation="session")})
@@ -74,8 +71,7 @@ def test_a_subscription_survives_a_reload_that_changes_its_server(house: House, 
 
 @pytest.mark.parametrize("isolation", ["workspace", "session"])
 def test_a_change_is_told_to_those_whose_process_says_so(house: House, isolation: str) -> None:
-    server = house.server(offers=OFFERS, isolation=isolation)
-    house.start()
+    server = house.serve(offers=OFFERS, isolation=isolation)
     ann, bob = (house.client(NEWEST_LEGACY, name, bare=True) for name in ("ann", "bob"))
     puppets = [subscribed(server, client) for client in (ann, bob)]
     assert puppets[0] is not puppets[1]
@@ -86,8 +82,7 @@ def test_a_change_is_told_to_those_whose_process_says_so(house: House, isolation
 
 
 def test_a_server_that_is_shared_is_asked_once_and_until_the_last_one_has_left(house: House) -> None:
-    server = house.server(offers=OFFERS, isolation="shared")
-    house.start()
+    server = house.serve(offers=OFFERS, isolation="shared")
     ann, bob = (house.client(NEWEST_LEGACY, name, bare=True) for name in ("ann", "bob"))
     puppet = subscribed(server, ann)
     bob.subscribe(URI)

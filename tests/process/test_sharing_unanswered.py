@@ -16,8 +16,7 @@ from support.puppets.sharing import FORM, QUESTIONS, House, act, asked, called, 
 @pytest.mark.parametrize("isolation", ["shared", "session"])
 def test_a_cancelled_call_takes_its_own_question_back_and_no_other(house: House, isolation: str) -> None:
     server = house.server(isolation=isolation)
-    other = house.server(name="other")
-    house.start()
+    other = house.serve(name="other")
     ann = house.legacy("ann", silent=True)
     ids = [act(ann), act(ann, "other")]
     (puppet, call), (second, kept) = server.next("tools/call"), other.next("tools/call")
@@ -34,8 +33,7 @@ def test_a_cancelled_call_takes_its_own_question_back_and_no_other(house: House,
 
 
 def test_a_cancelled_call_of_a_modern_server_takes_its_questions_back(house: House) -> None:
-    server = house.server(MODERN)
-    house.start()
+    server = house.serve(MODERN)
     ann = house.legacy("ann", silent=True)
     puppet, call = called(server, ann, id_ := act(ann))
     wishes = {key: {"method": "elicitation/create", "params": FORM} for key in ("one", "two")}
@@ -50,8 +48,7 @@ def test_a_cancelled_call_of_a_modern_server_takes_its_questions_back(house: Hou
 
 
 def test_a_client_that_leaves_in_the_middle_of_a_question_is_not_waited_for(house: House) -> None:
-    server = house.server(isolation="shared")
-    house.start()
+    server = house.serve(isolation="shared")
     ann, bob = house.legacy("ann", silent=True), house.legacy("bob")
     puppet, call = called(server, ann)
     puppet.ask("q", "elicitation/create", **FORM)
@@ -69,8 +66,7 @@ def test_a_client_that_leaves_in_the_middle_of_a_question_is_not_waited_for(hous
 
 
 def test_a_modern_client_that_leaves_with_a_parked_call_is_not_waited_for(house: House) -> None:
-    server = house.server()
-    house.start()
+    server = house.serve()
     ann = house.modern("ann")
     puppet, call = called(server, ann, id_ := act(ann))
     puppet.ask("q", "elicitation/create", **FORM)
@@ -106,8 +102,7 @@ def test_a_question_that_nobody_answers_in_time_is_withdrawn_and_a_late_answer_i
 
 
 def test_a_call_that_is_answered_over_an_open_question_takes_it_back(house: House) -> None:
-    server = house.server()
-    house.start()
+    server = house.serve()
     ann = house.legacy("ann", silent=True)
     puppet, call = called(server, ann, id_ := act(ann))
     puppet.ask("q", "elicitation/create", **FORM)
@@ -133,8 +128,7 @@ def test_the_time_of_a_call_does_not_run_while_its_client_is_asked(house: House)
 
 
 def test_a_question_belongs_to_the_oldest_of_a_legacy_client_s_calls(house: House) -> None:
-    server = house.server()
-    house.start()
+    server = house.serve()
     ann = house.legacy("ann", silent=True)
     (first, second), calls = [act(ann), act(ann)], [server.next("tools/call"), server.next("tools/call")]
     puppet = calls[0][0]
@@ -147,8 +141,7 @@ def test_a_question_belongs_to_the_oldest_of_a_legacy_client_s_calls(house: Hous
 
 
 def test_a_question_is_put_on_the_oldest_of_a_modern_client_s_calls(house: House) -> None:
-    server = house.server()
-    house.start()
+    server = house.serve()
     ann = house.modern("ann")
     (first, second), calls = [act(ann), act(ann)], [server.next("tools/call"), server.next("tools/call")]
     puppet = calls[0][0]
@@ -161,8 +154,7 @@ def test_a_question_is_put_on_the_oldest_of_a_modern_client_s_calls(house: House
 
 
 def test_a_question_outlives_the_oldest_call_while_another_may_have_caused_it(house: House) -> None:
-    server = house.server()
-    house.start()
+    server = house.serve()
     ann = house.legacy("ann", silent=True)
     ids, calls = [act(ann), act(ann), act(ann)], [server.next("tools/call") for _ in range(3)]
     puppet = calls[0][0]
@@ -183,8 +175,7 @@ def test_a_question_outlives_the_oldest_call_while_another_may_have_caused_it(ho
 
 
 def test_a_parked_question_outlives_its_call_while_another_may_have_caused_it(house: House) -> None:
-    server = house.server()
-    house.start()
+    server = house.serve()
     ann = house.modern("ann")
     (first, second), calls = [act(ann), act(ann)], [server.next("tools/call"), server.next("tools/call")]
     puppet = calls[0][0]
@@ -207,8 +198,7 @@ def test_a_parked_question_outlives_its_call_while_another_may_have_caused_it(ho
 
 
 def test_a_parked_question_that_was_left_unanswered_is_put_on_the_next_call(house: House) -> None:
-    server = house.server()
-    house.start()
+    server = house.serve()
     ann = house.modern("ann")
     (first, second), calls = [act(ann), act(ann)], [server.next("tools/call"), server.next("tools/call")]
     puppet = calls[0][0]
@@ -237,8 +227,7 @@ def late_questions() -> list[Any]:
 def test_what_a_server_asks_for_a_call_that_was_given_up_reaches_nobody_else(
     house: House, revision: str, how: str
 ) -> None:
-    server = house.server(isolation="shared", **({"call_timeout": 0.5} if how == "time out" else {}))
-    house.start()
+    server = house.serve(isolation="shared", **({"call_timeout": 0.5} if how == "time out" else {}))
     ann, bob = house.client(revision, "ann"), house.client(revision, "bob")
     puppet, stale = called(server, bob, given_up := act(bob))
     if how == "cancel":

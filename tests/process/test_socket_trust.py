@@ -77,8 +77,7 @@ def test_a_bridge_that_was_refused_reaches_the_own_daemon_when_that_is_there(sce
     scene.socket.unlink()
     daemon = scene.daemon()
     bridge.request(2)
-    wire = daemon.accept()
-    wire.greet()
+    wire = daemon.welcome()
     seq, line = wire.read_line()[0]["seq"], 2
     wire.answer(seq, line)
     assert bridge.read()["id"] == 2

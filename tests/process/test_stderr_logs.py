@@ -28,8 +28,7 @@ def served(scratch: Scratch, **keys: object) -> LinesClient:
 
 
 def attached(scratch: Scratch) -> LinesClient:
-    client = scratch.lines()
-    client.initialize()
+    client = scratch.lines().initialized()
     assert client.call("loud__echo", text="up")["result"]["content"][0]["text"] == "up"
     return client
 

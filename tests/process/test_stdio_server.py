@@ -54,8 +54,7 @@ def test_it_serves_the_tools_of_the_config_and_ends_with_its_input(scratch: Scra
 
 def test_every_answer_is_delivered_after_the_end_of_the_input(scratch: Scratch) -> None:
     scratch.configure({"it": server("stalling", scratch.home / "cancelled")})
-    client = StdioServer(scratch)
-    client.initialize()
+    client = StdioServer(scratch).initialized()
     for id in ("a", "b", "c"):
         client.begin_call("it__plod", id, steps=0, pause=0.2)
     client.end_input()
@@ -68,8 +67,7 @@ def test_every_answer_is_delivered_after_the_end_of_the_input(scratch: Scratch) 
 
 def test_an_answer_that_does_not_come_is_waited_for_no_longer_than_eof_timeout(scratch: Scratch) -> None:
     scratch.configure({"it": server("stalling", scratch.home / "cancelled")}, eof_timeout=0.3)
-    client = StdioServer(scratch)
-    client.initialize()
+    client = StdioServer(scratch).initialized()
     client.begin_call("it__never", "a")
     client.end_input()
     [answer] = map(json.loads, client.rest())
@@ -98,8 +96,7 @@ def test_nobody_else_finds_it_so_it_runs_beside_a_daemon_and_more_than_once(scra
         assert client.tools() == ["echo__add", "echo__echo"]
     assert state(scratch) == []
     scratch.start()
-    lines = scratch.lines()
-    lines.initialize()
+    lines = scratch.lines().initialized()
     for number, client in enumerate((one, two, lines)):
         assert text_of(client.call("echo__echo", text=str(number))) == str(number)
     assert len(scratch.status()["sessions"]) == 1
@@ -108,8 +105,7 @@ def test_nobody_else_finds_it_so_it_runs_beside_a_daemon_and_more_than_once(scra
 
 def test_its_output_carries_nothing_but_messages(scratch: Scratch) -> None:
     scratch.configure({"loud": server("shouting"), "broken": {"command": "/no/such/program"}}, log_level="debug")
-    client = StdioServer(scratch)
-    client.initialize()
+    client = StdioServer(scratch).initialized()
     client.call("loud__say", text="shouted\n")
     client.call("broken__x")
     client.end_input()
@@ -146,8 +142,7 @@ def test_a_client_that_never_reads_its_errors_is_served_all_the_same(scratch: Sc
 def test_it_works_where_its_client_works(scratch: Scratch) -> None:
     """As the bridge's session has the folder, so that servers for a workspace are this one's."""
     scratch.configure({"it": server("keeping", isolation="workspace")})
-    client = StdioServer(scratch, "--http-port", "0", transport="both")
-    client.initialize()
+    client = StdioServer(scratch, "--http-port", "0", transport="both").initialized()
     [session] = http(scratch, client).request("GET", path="/status").json()["sessions"]
     assert (session["cwd"], session["wire"], session["pid"]) == (str(scratch.home), "stdio", os.getpid())
 
@@ -215,8 +210,7 @@ def pid_of(process: "subprocess.Popen[bytes]") -> int:
 
 def test_a_client_that_reads_no_more_ends_it(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")})
-    client = StdioServer(scratch)
-    client.initialize()
+    client = StdioServer(scratch).initialized()
     client.output.close()
     client.begin("ping")
     assert client.wait() == 0
@@ -224,8 +218,7 @@ def test_a_client_that_reads_no_more_ends_it(scratch: Scratch) -> None:
 
 def test_a_client_that_does_not_read_is_dropped_beyond_the_limit(scratch: Scratch) -> None:
     scratch.configure({"it": server("big")}, outbound_limit="1 MiB")
-    client = StdioServer(scratch)
-    client.initialize()
+    client = StdioServer(scratch).initialized()
     for _ in range(40):
         client.begin_call("it__big", bytes=200_000)
     assert client.wait() == 0
@@ -235,8 +228,7 @@ def test_a_client_that_does_not_read_is_dropped_beyond_the_limit(scratch: Scratc
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_at_once_whatever_is_in_flight(scratch: Scratch, number: signal.Signals) -> None:
     scratch.configure({"it": server("stalling", scratch.home / "cancelled")}, drain_timeout=600)
-    client = StdioServer(scratch)
-    client.initialize()
+    client = StdioServer(scratch).initialized()
     client.begin_call("it__never", "a")
     assert text_of(client.call("it__echo", text="x")) == "x"
     client.signal(number)
@@ -263,8 +255,7 @@ def test_one_that_was_started_by_nohup_stays_when_the_terminal_is_closed(scratch
 
 def test_nothing_outlives_one_that_is_killed(scratch: Scratch) -> None:
     scratch.configure({"it": server("stubborn")})
-    client = StdioServer(scratch)
-    client.initialize()
+    client = StdioServer(scratch).initialized()
     assert client.tools()
     pid = pid_of(client.process)
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -275,8 +266,7 @@ def test_nothing_outlives_one_that_is_killed(scratch: Scratch) -> None:
 
 def test_it_ends_in_order_when_the_process_that_its_client_started_is_killed(scratch: Scratch) -> None:
     scratch.configure({"it": server("echo")})
-    client = StdioServer(scratch, "--http-port", "0", transport="both")
-    client.initialize()
+    client = StdioServer(scratch, "--http-port", "0", transport="both").initialized()
     assert client.tools()
     pid = pid_of(client.process)
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -334,8 +324,7 @@ def http_at(scratch: Scratch, url: str) -> ModernHttp:
 
 def test_the_end_of_the_input_leaves_http_running_and_a_signal_ends_it(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")}, idle_timeout=0.1)
-    client = StdioServer(scratch, "--http-port", "0", transport="both")
-    client.initialize()
+    client = StdioServer(scratch, "--http-port", "0", transport="both").initialized()
     web = http(scratch, client)
     assert web.call("echo__echo", text="x").json()["result"]["content"][0]["text"] == "x"
     client.end_input()
@@ -352,8 +341,7 @@ def test_the_end_of_the_input_leaves_http_running_and_a_signal_ends_it(scratch: 
 
 def test_a_signal_does_not_wait_for_the_input(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")})
-    client = StdioServer(scratch, "--http-port", "0", transport="both")
-    client.initialize()
+    client = StdioServer(scratch, "--http-port", "0", transport="both").initialized()
     client.signal(signal.SIGINT)
     assert client.wait() == 0
     # Its client has not left: it was left.
@@ -371,8 +359,7 @@ def test_an_installation_that_cannot_speak_http_is_the_end_as_soon_as_that_is_kn
     scratch.configure({"it": server("stalling", scratch.home / "cancelled")}, drain_timeout=600)
     installation = Installation(scratch.home / "venv")
     installation.truncate("daemon/http/app.py")
-    client = StdioServer(scratch, "--http-port", "0", transport="both", python=str(installation.python))
-    client.initialize()
+    client = StdioServer(scratch, "--http-port", "0", transport="both", python=str(installation.python)).initialized()
     client.begin_call("it__never", "a")
     assert text_of(client.call("it__echo", text="x")) == "x"
     with pytest.raises((http_client.HTTPException, OSError)):

@@ -148,6 +148,11 @@ class Client:
         self.notify("notifications/initialized")
         return result
 
+    def initialized(self, version: str = "2025-11-25", capabilities: Message | None = None) -> Self:
+        """Make the legacy handshake."""
+        self.initialize(version, capabilities)
+        return self
+
     def tools(self, **params: object) -> list[str]:
         return [tool["name"] for tool in self.ask("tools/list", dict(params))["result"]["tools"]]
 

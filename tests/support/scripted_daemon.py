@@ -139,6 +139,12 @@ class ScriptedDaemon:
         self._wires.append(wire)
         return wire
 
+    def welcome(self) -> Wire:
+        """Accept the next connection and open a session on it."""
+        wire = self.accept()
+        wire.greet()
+        return wire
+
     def is_left_alone(self) -> bool:
         """Whether nobody connects for a while."""
         return not readable(self.listener, SILENCE_SECONDS)

@@ -4,7 +4,7 @@ from typing import Any
 
 from support.conformance.clients import Client, Message, Outcome, client_of
 from support.conformance.wires import Lines
-from support.daemon import Scratch
+from support.daemon import Daemon, Scratch
 from support.puppets.server import PuppetServer
 
 LEGACY_SERVER = "2025-11-25"
@@ -28,9 +28,9 @@ class Corner:
     def servers(self) -> list[PuppetServer]:
         return [server for server, _ in self._servers.values()]
 
-    def start(self, **settings: Any) -> None:
+    def start(self, **settings: Any) -> Daemon:
         entries = {name: server.entry(**keys) for name, (server, keys) in self._servers.items()}
-        self._scratch.serve(entries, **settings)
+        return self._scratch.serve(entries, **settings)
 
     def client(self, revision: str, name: str = "somebody", bare: bool = False) -> Client:
         """A client on a connection of its own, which has said its first words."""

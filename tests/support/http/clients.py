@@ -5,7 +5,7 @@ import http.client
 import json
 import socket
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from hearth.mcp import versions
@@ -167,6 +167,11 @@ class LegacyHttp(HttpClient):
         result: Message = answer["result"]
         return result
 
+    def opened(self, version: str = versions.NEWEST_LEGACY, capabilities: Message | None = None) -> Self:
+        """Begin the session."""
+        self.open(version, capabilities)
+        return self
+
     def post(self, method: str, params: Message | None = None, id: object = 1) -> Response:
         return self.request("POST", {"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}})
 
@@ -224,6 +229,11 @@ class OldHttp(HttpClient):
         assert self.post("initialize", params, 0).status == 202
         result: Message = self.next()["result"]
         return result
+
+    def opened(self) -> Self:
+        """Begin the session."""
+        self.open()
+        return self
 
     def next(self) -> Message:
         """The next message on its stream."""

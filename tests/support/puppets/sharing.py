@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from support.conformance.clients import Client, LegacyClient, Message, ModernClient, Outcome, client_of
+from support.conformance.clients import Client, LegacyClient, Message, ModernClient, client_of
+from support.conformance.edge_cases import Corner, outcome
 from support.conformance.revisions import LEGACY, MODERN, is_modern
-from support.daemon import Daemon, Scratch
+from support.daemon import Scratch
 from support.puppets.server import Puppet, PuppetServer
 
 NEWEST_LEGACY = LEGACY[-1]
@@ -23,13 +24,12 @@ QUESTIONS: dict[str, tuple[str, Message]] = {
 }
 
 
-class House:
+class House(Corner):
     """A daemon, puppet servers behind it, and clients that work in folders of their own or in one."""
 
     def __init__(self, scratch: Scratch) -> None:
+        super().__init__(scratch)
         self.scratch = scratch
-        self._servers: dict[str, tuple[PuppetServer, Message]] = {}
-        self._clients: list[Client] = []
 
     def server(
         self, revision: str = NEWEST_LEGACY, name: str = "puppet", offers: Message | None = None, **keys: Any
@@ -39,10 +39,11 @@ class House:
         self._servers[name] = server, keys
         return server
 
-    def start(self, **settings: Any) -> Daemon:
-        entries = {name: server.entry(**keys) for name, (server, keys) in self._servers.items()}
-        self.scratch.configure(entries, **settings)
-        return self.scratch.start()
+    def serve(self, *words: Any, **keys: Any) -> PuppetServer:
+        """Start a daemon with one server."""
+        server = self.server(*words, **keys)
+        self.start()
+        return server
 
     def folder(self, name: str) -> str:
         path = self.scratch.home / name
@@ -82,25 +83,10 @@ class House:
         found: str = self.scratch.upstream(name)["isolation"]
         return found
 
-    def close(self) -> None:
-        """Whoever was told what it cannot know says so now."""
-        for client in self._clients:
-            client.close()
-        for server, _ in self._servers.values():
-            server.close()
-        assert [client.complaints for client in self._clients if client.complaints] == []
-
 
 def act(client: Client, server: str = "puppet", **more: Any) -> object:
     """Begin a call of the puppet's tool, with the client's name in it; the request's id."""
     return client.begin("tools/call", name=f"{server}__act", arguments={"who": client.name}, **more)
-
-
-def outcome(client: Client, id: object) -> Outcome:
-    """One answer, which may be a wish for input, and what came before it."""
-    found = Outcome()
-    client.answer_to(id, found)
-    return found
 
 
 def called(server: PuppetServer, client: Client, id: object = None) -> tuple[Puppet, Message]:

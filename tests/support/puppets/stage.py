@@ -104,6 +104,11 @@ class Actor(PuppetServer):
         assert message["id"] == id, message
         return message
 
+    def called_by(self, client: Client, *words: Any, **params: Any) -> "tuple[Errand, Puppet, Message]":
+        """Have the client call: the call, the process that has it, and the call as it came there."""
+        errand = Errand(client, *words, **params)
+        return errand, *self.next("tools/call")
+
     def caught_up(self, puppet: Puppet) -> None:
         """Return when the daemon has taken all that the puppet has said."""
         puppet.ask("caught-up", "ping")
@@ -132,6 +137,12 @@ class Stage(Corner):
         server = Actor(self.scratch.home, name, revision, **offers)
         self._servers[name] = server, {"isolation": "session", **(keys or {})}
         return server
+
+    def serve(self, *words: Any, **offers: Any) -> Actor:
+        """Start a daemon with one server."""
+        found = self.actor(*words, **offers)
+        self.start()
+        return found
 
     def start(self, **settings: Any) -> None:
         entries = {name: server.entry(**keys) for name, (server, keys) in self._servers.items()}
@@ -213,6 +224,16 @@ class Errand:
         """Call again, with the state that was given last and whatever else."""
         state = {key: self.wish[key] for key in ("requestState",) if key in self.wish}
         self.id = self.client.begin(self.method, **{**self.params, **state, **more})
+
+    def finish(self, puppet: Puppet, call: Message, text: str) -> None:
+        """Have the server answer with words, which the client must get."""
+        puppet.say(call, text)
+        assert self.outcome().text == text
+
+    def fill_in(self, server: Actor, question: object) -> None:
+        """Call again with the answer to a form, which the server must get."""
+        self.go_on()
+        assert server.reply_to(question)["result"] == FORM_ANSWER
 
     def cancel(self) -> None:
         self.client.cancel(self.id)
