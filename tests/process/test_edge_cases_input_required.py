@@ -14,7 +14,9 @@ from support.puppets.stage import (
     MODERN,
     NEWEST_LEGACY,
     QUESTIONS,
+    ROOTS_ANSWER,
     SAMPLE,
+    SAMPLE_ANSWER,
     Actor,
     Errand,
     LegacyClient,
@@ -168,6 +170,19 @@ def test_messages_come_at_the_session_s_level_in_every_round(stage: Stage, actor
     puppet.say(call, "done")
     found = errand.outcome()
     assert (found.text, found.logs) == ("done", [{"level": "error", "data": "heard"}])
+
+
+def test_several_wishes_at_once_are_answered_together(stage: Stage, actor: Actor) -> None:
+    client = stage.legacy()
+    wanted = {method: {"method": method, "params": params} for method, params in QUESTIONS.items()}
+    errand, _ = asked(actor, client, inputRequests=wanted, requestState="s")
+    for _ in range(len(wanted) - 1):
+        client.next_question()
+    puppet, call = actor.next("tools/call")
+    assert call["params"]["inputResponses"] == {
+        "elicitation/create": FORM_ANSWER, "sampling/createMessage": SAMPLE_ANSWER, "roots/list": ROOTS_ANSWER,
+    }  # fmt: skip
+    errand.finish(puppet, call, "thanks")
 
 
 # --- what cannot be asked

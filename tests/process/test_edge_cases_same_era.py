@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from support.kernel import until
 from support.puppets.stage import (
     FAILED,
     FORM,
@@ -11,6 +12,7 @@ from support.puppets.stage import (
     INVALID_PARAMS,
     LEGACY,
     MODERN,
+    ROOTS_ANSWER,
     SAMPLE,
     Actor,
     Errand,
@@ -160,6 +162,17 @@ def test_several_questions_of_one_call_are_open_at_the_same_time(stage: Stage, a
     errand.finish(puppet, call, "done")
 
 
+def test_a_question_that_its_server_withdraws_is_withdrawn_from_the_client(stage: Stage, actor: Actor) -> None:
+    client = stage.legacy()
+    client.silent = True
+    errand, puppet, call = actor.called_by(client)
+    puppet.ask("q-1", "elicitation/create", **FORM)
+    question = client.next_question()
+    puppet.notify("notifications/cancelled", requestId="q-1")
+    assert client.next_notice("notifications/cancelled")["params"]["requestId"] == question["id"]
+    errand.finish(puppet, call, "never mind")
+
+
 def test_a_call_that_ends_before_its_question_is_answered_withdraws_it(stage: Stage, actor: Actor) -> None:
     client = stage.legacy()
     client.silent = True
@@ -192,12 +205,24 @@ def test_roots_that_a_server_asks_for_when_it_is_greeted_are_its_client_s(stage:
     stage.start()
     client = stage.legacy()
     assert client.everything("tools/list", "tools")
-    expected = {"roots": [{"uri": "file:///home/somebody", "name": "somebody"}]}
     reply = actor.reply_to("r-1")
-    while isolation == "auto" and reply.get("result") != expected:
+    while isolation == "auto" and reply.get("result") != ROOTS_ANSWER:
         # The first processes are none that could know; in the end there is one for who works in that place.
         reply = actor.reply_to("r-1")
-    assert reply["result"] == expected
+    assert reply["result"] == ROOTS_ANSWER
+
+
+@pytest.mark.parametrize("isolation", ["shared", "workspace", "session"])
+def test_roots_may_be_asked_for_out_of_the_blue(stage: Stage, isolation: str) -> None:
+    actor = stage.serve(keys={"isolation": isolation})
+    client = stage.legacy()
+    client.ask("tools/list")
+    puppet, _ = actor.next("notifications/initialized")
+    puppet.ask("r-1", "roots/list")
+    # Nobody has a request open. The client looks around now and then, as it may be asked itself.
+    answer = until(lambda: actor.answer_heard() if client.ask("ping").error == {} else None, "there is an answer")
+    assert answer is not None and answer["id"] == "r-1"
+    assert isolation == "shared" or answer["result"] == ROOTS_ANSWER
 
 
 # --- what older clients cannot take

@@ -147,6 +147,19 @@ def test_a_part_of_a_resource_is_told_to_who_wants_the_whole_and_once_to_who_wan
     assert_silent(client)
 
 
+def test_a_subscription_that_is_withdrawn_before_it_is_made_is_not_made(stage: Stage) -> None:
+    actor = serve(stage, NEWEST_LEGACY)
+    client = stage.legacy()
+    ids = [client.begin(f"resources/{verb}", uri="made:one") for verb in ("subscribe", "unsubscribe")]
+    # Both are answered, in whichever order.
+    answers = [client.wire.receive() for _ in ids]
+    assert {answer["id"]: answer["result"] for answer in answers} == {id: {} for id in ids}
+    errand, puppet, call = actor.called_by(client)
+    puppet.notify(UPDATED, uri="made:one")
+    errand.finish(puppet, call, "said")
+    assert client.notices == []
+
+
 # --- streams of modern clients
 
 

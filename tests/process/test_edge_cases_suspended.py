@@ -141,10 +141,13 @@ def test_half_of_the_answers_are_delivered_and_the_rest_is_asked_again(stage: St
     errand.finish(puppet, call, "done")
 
 
-def test_a_state_without_answers_is_answered_with_the_questions_again(stage: Stage, actor: Actor) -> None:
+@pytest.mark.parametrize("given", [{}, {"inputResponses": {"stray": {"action": "accept"}}}], ids=["none", "another's"])
+def test_a_state_without_answers_is_answered_with_the_questions_again(
+    stage: Stage, actor: Actor, given: Message
+) -> None:
     errand, puppet, call = parked(actor, stage.modern())
     first = errand.wish
-    errand.call_again()
+    errand.call_again(**given)
     assert errand.wishes() == first["inputRequests"]
     assert errand.wish["requestState"] != first["requestState"]
     errand.fill_in(actor, "q-1")
@@ -191,6 +194,18 @@ def test_of_two_states_of_one_call_only_the_newest_is_good(stage: Stage, actor: 
     errand.finish(puppet, call, "done")
 
 
+def test_a_state_is_good_once(stage: Stage, actor: Actor) -> None:
+    client = stage.modern()
+    errand, puppet, call = parked(actor, client)
+    errand.fill_in(actor, "q-1")
+    for is_running in (True, False):
+        again = Errand(client, **errand.params, requestState=errand.wish["requestState"])
+        error = again.outcome().error
+        assert (error["code"], error["data"]["reason"]) == (INVALID_PARAMS, "spent")
+        if is_running:
+            errand.finish(puppet, call, "done")
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -218,9 +233,9 @@ def test_a_state_that_was_tampered_with_is_refused(stage: Stage, actor: Actor) -
     errand, puppet, call = parked(actor, stage.modern())
     state = errand.wish["requestState"]
     places = range(0, len(state), 7)
-    for place in places:
-        other = "A" if state[place] != "A" else "B"
-        errand.call_again(requestState=state[:place] + other + state[place + 1 :], inputResponses={})
+    forged = [state[:place] + ("A" if state[place] != "A" else "B") + state[place + 1 :] for place in places]
+    for wrong in (*forged, "", "hearth.", state + "A", state[:-4], "other"):
+        errand.call_again(requestState=wrong, inputResponses={})
         assert errand.outcome().error["code"] == INVALID_PARAMS
     errand.fill_in(actor, "q-1")
     errand.finish(puppet, call, "done")
@@ -246,16 +261,19 @@ def test_a_state_that_is_no_text_is_refused(stage: Stage, actor: Actor) -> None:
     assert len(actor.told("tools/call")) == 1
 
 
-def test_a_state_that_expired_is_known_as_such_long_after(stage: Stage) -> None:
+@pytest.mark.parametrize("question", ["sampling/createMessage", "elicitation/create"])
+def test_a_state_that_expired_is_known_as_such_long_after(stage: Stage, question: str) -> None:
     actor = stage.actor()
     stage.start(parked_timeout=0.1)
-    errand, _, call = parked(actor, stage.modern(), "sampling/createMessage")
-    assert "error" in actor.reply_to("q-1")
+    errand, _, call = parked(actor, stage.modern(), question)
+    reply = actor.reply_to("q-1")
+    assert "error" in reply if question != "elicitation/create" else reply["result"] == {"action": "cancel"}
     assert actor.next(CANCELLED)[1]["params"]["requestId"] == call["id"]
     for _ in range(2):
         errand.go_on()
         error = errand.outcome().error
         assert (error["code"], error["data"]["reason"]) == (INVALID_PARAMS, "expired")
+        assert "expired" in error["message"]
     assert len(actor.told("tools/call")) == 1
     assert stage.scratch.status()["parked"] == 0
 

@@ -154,6 +154,15 @@ def test_a_question_in_a_cancelled_call_is_answered_with_an_error(stage: Stage, 
     del call
 
 
+def test_a_question_that_its_server_withdraws_while_it_is_parked_needs_no_answer(stage: Stage, actor: Actor) -> None:
+    errand, puppet, call = parked(actor, stage.modern())
+    puppet.notify(CANCELLED, requestId="q-1")
+    actor.caught_up(puppet)
+    errand.go_on()
+    errand.finish(puppet, call, "never mind")
+    assert [message for message in actor.record if message.get("id") == "q-1"] == []
+
+
 def test_an_error_that_came_while_the_call_was_parked_is_kept_for_the_retry(stage: Stage, actor: Actor) -> None:
     errand, puppet, call = parked(actor, stage.modern())
     puppet.refuse(call, -32050, "gave up", {"why": "tired"})

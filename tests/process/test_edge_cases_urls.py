@@ -371,6 +371,32 @@ def test_a_demand_reaches_the_newest_legacy_client_untouched_and_so_does_the_com
     assert other.notices == []
 
 
+def test_of_two_processes_each_announces_the_completions_of_its_own_demands(stage: Stage, actor: Actor) -> None:
+    clients = [stage.legacy(name=name) for name in ("one", "other")]
+    puppets = []
+    for client in clients:
+        errand, puppet, call = actor.called_by(client)
+        demand(puppet, call, page())
+        assert errand.outcome().error["code"] == DEMANDED
+        puppets.append(puppet)
+    assert puppets[0] is not puppets[1]
+    puppets[0].notify(COMPLETED, elicitationId="e-1")
+    assert clients[0].next_notice(COMPLETED)["params"] == {"elicitationId": "e-1"}
+    assert clients[1].ask("ping").result == {}
+    assert clients[1].notices == []
+
+
+@pytest.mark.parametrize("revision", LEGACY[:-1])
+def test_a_demand_is_another_error_for_a_client_that_does_not_know_it(
+    stage: Stage, actor: Actor, revision: str
+) -> None:
+    errand, puppet, call = actor.called_by(stage.legacy(revision))
+    demand(puppet, call, page())
+    failed = errand.outcome()
+    assert failed.error["code"] == FAILED
+    assert "Go there first." in failed.text
+
+
 @pytest.mark.parametrize("revision", LEGACY[:-1])
 def test_a_legacy_client_that_knows_no_visits_is_not_asked_and_its_server_told_so(stage: Stage, revision: str) -> None:
     actor = stage.serve(keys={"isolation": "shared"})

@@ -12,9 +12,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from support.conformance.clients import Client, Outcome
 from support.conformance.revisions import MODERN, SERVER_INFO_KEY, SUBSCRIPTION_KEY, is_modern
 from support.conformance.upstreams import offer
 from support.conformance.vocabulary import ACKNOWLEDGED
+from support.daemon import Daemon, Scratch
 from support.kernel import BOUND_SECONDS
 
 Message = dict[str, Any]
@@ -181,3 +183,39 @@ class PuppetServer:
             return {}
         cached = {} if method in ("tools/call", "prompts/get") else {"ttlMs": 0, "cacheScope": "private"}
         return {"resultType": "complete", **cached, "_meta": {SERVER_INFO_KEY: {"name": self.name, "version": "1"}}}
+
+
+class PuppetDaemon:
+    """Daemon with puppet servers behind it and scripted clients in front of it. Servers first, then `start`."""
+
+    def __init__(self, scratch: Scratch) -> None:
+        self.scratch = scratch
+        self._servers: dict[str, tuple[PuppetServer, Message]] = {}
+        self._clients: list[Client] = []
+
+    def start(self, **settings: Any) -> Daemon:
+        return self.scratch.serve(self.entries(), **settings)
+
+    def entries(self) -> dict[str, Message]:
+        """The servers of the config."""
+        return {name: server.entry(**keys) for name, (server, keys) in self._servers.items()}
+
+    def own(self, client: Client) -> None:
+        """Let it say its first words, and close it with the daemon."""
+        self._clients.append(client)
+        client.open()
+
+    def close(self) -> None:
+        """Whoever was told what it cannot know says so now."""
+        for client in self._clients:
+            client.close()
+        for server, _ in self._servers.values():
+            server.close()
+        assert [client.complaints for client in self._clients if client.complaints] == []
+
+
+def outcome(client: Client, id: object) -> Outcome:
+    """One answer, which may be a wish for input, and what came before it."""
+    found = Outcome()
+    client.answer_to(id, found)
+    return found

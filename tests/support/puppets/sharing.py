@@ -3,10 +3,8 @@
 from typing import Any
 
 from support.conformance.clients import Client, LegacyClient, Message, ModernClient, client_of
-from support.conformance.edge_cases import Corner, outcome
 from support.conformance.revisions import LEGACY, MODERN, is_modern
-from support.daemon import Scratch
-from support.puppets.server import Puppet, PuppetServer
+from support.puppets.server import Puppet, PuppetDaemon, PuppetServer, outcome
 
 NEWEST_LEGACY = LEGACY[-1]
 FORM = {
@@ -24,12 +22,8 @@ QUESTIONS: dict[str, tuple[str, Message]] = {
 }
 
 
-class House(Corner):
+class House(PuppetDaemon):
     """A daemon, puppet servers behind it, and clients that work in folders of their own or in one."""
-
-    def __init__(self, scratch: Scratch) -> None:
-        super().__init__(scratch)
-        self.scratch = scratch
 
     def server(
         self, revision: str = NEWEST_LEGACY, name: str = "puppet", offers: Message | None = None, **keys: Any
@@ -57,11 +51,6 @@ class House(Corner):
         client = client_of(self.scratch.frames(cwd=self.folder(place or name)), revision, name, bare)
         self.own(client)
         return client
-
-    def own(self, client: Client) -> None:
-        """Let it say its first words, and close it with the house."""
-        self._clients.append(client)
-        client.open()
 
     def legacy(self, name: str, place: str | None = None, silent: bool = False) -> LegacyClient:
         """The same, of the newest revision that is asked by requests; `silent`: it leaves them unanswered."""

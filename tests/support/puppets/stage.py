@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from support.conformance.clients import Client, LegacyClient, Message, ModernClient, Outcome, client_of
-from support.conformance.edge_cases import Corner, outcome
 from support.conformance.revisions import LEGACY, MODERN
 from support.conformance.vocabulary import CACHEABLE
 from support.conformance.wires import Child, Lines, Wire
 from support.daemon import Daemon, Scratch
 from support.kernel import is_gone, pids_at_home, until
-from support.puppets.server import Puppet, PuppetServer
+from support.puppets.server import Puppet, PuppetDaemon, PuppetServer, outcome
 
 NEWEST_LEGACY = LEGACY[-1]
 INVALID_PARAMS = -32602
@@ -115,14 +114,13 @@ class Actor(PuppetServer):
         self.reply_to("caught-up")
 
 
-class Stage(Corner):
+class Stage(PuppetDaemon):
     """Servers first, then `start`, then clients."""
 
     daemon: Daemon
 
     def __init__(self, scratch: Scratch) -> None:
         super().__init__(scratch)
-        self.scratch = scratch
         self._others: dict[str, Message] = {}
         self._has_successor = False
 
@@ -144,9 +142,12 @@ class Stage(Corner):
         self.start()
         return found
 
-    def start(self, **settings: Any) -> None:
-        entries = {name: server.entry(**keys) for name, (server, keys) in self._servers.items()}
-        self.daemon = self.scratch.serve({**entries, **self._others}, **settings)
+    def start(self, **settings: Any) -> Daemon:
+        self.daemon = super().start(**settings)
+        return self.daemon
+
+    def entries(self) -> dict[str, Message]:
+        return {**super().entries(), **self._others}
 
     def restart(self, **settings: Any) -> None:
         """Another daemon in the place of the one that runs; no client is carried over."""
@@ -177,8 +178,7 @@ class Stage(Corner):
         client = client_of(wire or Lines(self.scratch.socket), revision, name)
         if capabilities is not None:
             client.capabilities = capabilities
-        self._clients.append(client)
-        client.open()
+        self.own(client)
         return client
 
     def modern(self, name: str = "somebody", **more: Any) -> ModernClient:
