@@ -46,8 +46,7 @@ def test_descriptors_that_do_not_block_are_waited_for(scene: Stage) -> None:
     daemon = scene.daemon()
     bridge = scene.bridge(preexec_fn=lambda: (os.set_blocking(0, False), os.set_blocking(1, False)))
     wire = daemon.welcome()
-    bridge.request(1)
-    wire.read_line()
+    bridge.request_on(wire, 1)
     text = "x" * 500_000
     wire.answer(1, 1, {"text": text})
     assert bridge.read()["result"]["text"] == text
@@ -55,8 +54,7 @@ def test_descriptors_that_do_not_block_are_waited_for(scene: Stage) -> None:
 
 def test_an_answer_reaches_the_client_byte_by_byte_as_the_daemon_wrote_it(scene: Stage) -> None:
     _, bridge, wire = scene.meeting()
-    bridge.request(1)
-    wire.read_line()
+    bridge.request_on(wire, 1)
     payload = b'{"id":1,"jsonrpc":"2.0","result":{"n":1.50,"big":123456789012345678901234567890,"u":"\\ud800"}}'
     wire.send({"type": "mcp", "re": 1}, payload)
     assert bridge.read_raw() == payload
@@ -115,8 +113,7 @@ def test_a_large_message_passes_both_ways(scene: Stage) -> None:
 
 def test_a_client_that_does_not_read_can_still_cancel(scene: Stage) -> None:
     _, bridge, wire = scene.meeting()
-    bridge.request(1)
-    wire.read_line()
+    bridge.request_on(wire, 1)
     # More than pipe and socket hold: the bridge is stuck in its standard output when the last of it is taken.
     filler = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": "x" * 100_000}).encode()
     wire.socket.setblocking(False)
@@ -154,8 +151,7 @@ def test_heartbeats_are_sent_while_the_daemon_talks_all_the_time(scene: Stage) -
 def test_a_stopped_bridge_delivers_what_is_owed_when_it_goes_on(scene: Stage) -> None:
     _, bridge, wire = scene.meeting(heartbeatSeconds=0.05)
     for id in (1, 2, 3):
-        bridge.request(id)
-        wire.read_line()
+        bridge.request_on(wire, id)
     os.kill(bridge.child.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, bridge.child.pid, os.WSTOPPED | os.WNOWAIT)
     for id in (3, 1, 2):
@@ -168,8 +164,7 @@ def test_a_stopped_bridge_delivers_what_is_owed_when_it_goes_on(scene: Stage) ->
 
 def test_frames_of_a_later_protocol_are_ignored(scene: Stage) -> None:
     _, bridge, wire = scene.meeting()
-    bridge.request(1)
-    wire.read_line()
+    bridge.request_on(wire, 1)
     wire.send({"type": "ownerChanged", "sessionId": "other", "isOwner": False})
     wire.send({"type": "weather", "sun": True}, b"payload")
     wire.send({"type": "mcp", "re": 1, "colour": "red"}, b'{"id":1}')
@@ -178,8 +173,7 @@ def test_frames_of_a_later_protocol_are_ignored(scene: Stage) -> None:
 
 def test_an_answer_to_a_line_that_nobody_waits_for_is_dropped(scene: Stage) -> None:
     _, bridge, wire = scene.meeting()
-    bridge.request(1)
-    wire.read_line()
+    bridge.request_on(wire, 1)
     wire.answer(1, 1)
     wire.answer(1, 1)
     wire.answer(99, 99)
@@ -189,8 +183,7 @@ def test_an_answer_to_a_line_that_nobody_waits_for_is_dropped(scene: Stage) -> N
 
 def test_standard_output_carries_nothing_but_mcp(scene: Stage) -> None:
     daemon, bridge, wire = scene.meeting()
-    bridge.request(1)
-    wire.read_line()
+    bridge.request_on(wire, 1)
     wire.socket.sendall(b"this is no frame at all")
     wire = daemon.welcome()
     wire.answer(wire.read_line()[0]["seq"], 1)

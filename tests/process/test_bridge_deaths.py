@@ -8,23 +8,17 @@ import pytest
 
 from hearth.bridge.ledger import DEATHS_LIMIT
 from hearth.wire.frames import encode
-from support.scripted_daemon import SERVICE, SILENCE_SECONDS, ScriptedDaemon, Stage, Wire, eventually, readable
-
-
-def welcomed(daemon: ScriptedDaemon) -> Wire:
-    return daemon.welcome()
+from support.scripted_daemon import SERVICE, SILENCE_SECONDS, Stage, eventually, readable
 
 
 def test_an_unanswered_line_goes_to_the_next_daemon_marked_as_resent(scene: Stage) -> None:
     daemon, bridge, wire = scene.meeting()
     bridge.request("a")
-    bridge.request("b")
-    wire.read_line()
+    bridge.request_on(wire, "b")
     second, _ = wire.read_line()
     wire.answer(second["seq"], "b")
     assert bridge.read()["id"] == "b"
-    wire.close()
-    wire = welcomed(daemon)
+    wire = daemon.welcome(after=wire)
     header, message = wire.read_line()
     assert (header["resent"], message["id"]) == (True, "a")
     wire.answer(header["seq"], "a")
@@ -38,30 +32,26 @@ def test_what_a_daemon_without_a_welcome_was_sent_has_not_run(scene: Stage) -> N
     wire = daemon.accept()
     assert [wire.read()[0]["type"], wire.read()[0]["type"]] == ["hello", "mcp"]
     wire.close()
-    header, _ = welcomed(daemon).read_line()
+    header, _ = daemon.welcome().read_line()
     assert "resent" not in header
 
 
 def test_a_line_that_was_once_in_doubt_stays_in_doubt(scene: Stage) -> None:
     daemon, bridge, wire = scene.meeting()
-    bridge.request(1)
-    wire.read_line()
-    wire.close()
-    wire = welcomed(daemon)
+    bridge.request_on(wire, 1)
+    wire = daemon.welcome(after=wire)
     header, _ = wire.read_line()
     wire.send({"type": "goodbye", "reconnect": True, "taken": header["seq"] - 1, "reason": "restart"})
     wire.close()
-    assert welcomed(daemon).read_line()[0]["resent"] is True
+    assert daemon.welcome().read_line()[0]["resent"] is True
 
 
 def test_half_an_answer_is_no_answer(scene: Stage) -> None:
     daemon, bridge, wire = scene.meeting()
-    bridge.request(1)
-    wire.read_line()
+    bridge.request_on(wire, 1)
     frame = encode(b'{"type":"mcp","re":1}', b'{"jsonrpc":"2.0","id":1,"result":{"from":"the first"}}')
     wire.socket.sendall(frame[:-3])
-    wire.close()
-    wire = welcomed(daemon)
+    wire = daemon.welcome(after=wire)
     wire.answer(wire.read_line()[0]["seq"], 1, {"from": "the second"})
     assert bridge.read()["result"] == {"from": "the second"}
 
@@ -82,18 +72,16 @@ def test_the_session_is_resumed_and_numbers_go_on(scene: Stage) -> None:
 
 def test_kept_lines_are_replayed_first_and_their_answers_swallowed(scene: Stage) -> None:
     daemon, bridge, wire = scene.meeting()
-    bridge.request(1, "initialize")
-    wire.read_line()
+    bridge.request_on(wire, 1, "initialize")
     wire.answer(1, 1, keep="initialize")
     bridge.read()
     bridge.notify("notifications/initialized")
     wire.read_line()
     wire.send({"type": "ack", "seq": 2, "done": [2], "keep": {"initialized": 2}})
-    bridge.request(3)
-    wire.read_line()
+    bridge.request_on(wire, 3)
     wire.close()
 
-    wire = welcomed(daemon)
+    wire = daemon.welcome()
     replayed = [wire.read_line(), wire.read_line()]
     assert [message["method"] for _, message in replayed] == ["initialize", "notifications/initialized"]
     assert [header.get("replay") for header, _ in replayed] == [True, True]
@@ -105,7 +93,7 @@ def test_kept_lines_are_replayed_first_and_their_answers_swallowed(scene: Stage)
     assert bridge.read()["id"] == 3
     wire.close()
 
-    wire = welcomed(daemon)
+    wire = daemon.welcome()
     methods = [wire.read_line()[1]["method"], wire.read_line()[1]["method"]]
     assert methods == ["initialize", "notifications/initialized"]
     assert bridge.is_silent()
@@ -114,13 +102,11 @@ def test_kept_lines_are_replayed_first_and_their_answers_swallowed(scene: Stage)
 def test_a_later_line_replaces_a_kept_one_and_a_dropped_one_is_forgotten(scene: Stage) -> None:
     daemon, bridge, wire = scene.meeting()
     for id, key in ((1, "level"), (2, "subscribe a"), (3, "level"), (4, "subscribe b")):
-        bridge.request(id, key)
-        wire.read_line()
+        bridge.request_on(wire, id, key)
         wire.answer(id, id, keep=key)
         bridge.read()
     wire.send({"type": "ack", "seq": 4, "drop": ["subscribe a"]})
-    wire.close()
-    wire = welcomed(daemon)
+    wire = daemon.welcome(after=wire)
     assert [wire.read_line()[1]["id"], wire.read_line()[1]["id"]] == [3, 4]
     bridge.request(5)
     assert wire.read_line()[1]["id"] == 5
@@ -134,7 +120,7 @@ def test_a_finished_notification_is_not_sent_again(scene: Stage) -> None:
     wire.read_line()
     wire.send({"type": "ack", "seq": 2, "done": [1]})
     wire.close()
-    assert welcomed(daemon).read_line()[1]["method"] == "notifications/two"
+    assert daemon.welcome().read_line()[1]["method"] == "notifications/two"
 
 
 def test_open_questions_of_a_dead_daemon_are_withdrawn(scene: Stage) -> None:
@@ -147,22 +133,20 @@ def test_open_questions_of_a_dead_daemon_are_withdrawn(scene: Stage) -> None:
     withdrawal = bridge.read()
     assert withdrawal["method"] == "notifications/cancelled"
     assert withdrawal["params"]["requestId"] == "hearth-d1-2"
-    welcomed(daemon).close()
+    daemon.welcome().close()
     assert bridge.is_silent()
 
 
 def test_a_goodbye_divides_what_was_looked_at_from_what_was_not(scene: Stage) -> None:
     daemon, bridge, wire = scene.meeting()
     for id in (1, 2, 3):
-        bridge.request(id)
-        wire.read_line()
+        bridge.request_on(wire, id)
     wire.send({"type": "goodbye", "reconnect": True, "taken": 2, "reason": "restart"})
     wire.answer(2, 2)
     assert bridge.read()["id"] == 2
     bridge.request(4)
     assert not readable(wire.socket, SILENCE_SECONDS), "it looks at nothing any more"
-    wire.close()
-    wire = welcomed(daemon)
+    wire = daemon.welcome(after=wire)
     again = [wire.read_line() for _ in range(3)]
     assert [(message["id"], header.get("resent")) for header, message in again] == [(1, True), (3, None), (4, None)]
 
@@ -173,17 +157,16 @@ def test_after_a_last_goodbye_the_bridge_stays_away_until_it_is_needed(scene: St
     wire.close()
     assert daemon.is_left_alone()
     bridge.request(1)
-    header, _ = welcomed(daemon).read_line()
+    header, _ = daemon.welcome().read_line()
     assert "resent" not in header
 
 
 def test_after_a_last_goodbye_it_comes_back_at_once_for_what_is_owed(scene: Stage) -> None:
     daemon, bridge, wire = scene.meeting()
-    bridge.request(1)
-    wire.read_line()
+    bridge.request_on(wire, 1)
     wire.send({"type": "goodbye", "reconnect": False, "taken": 0, "reason": "somebody stopped it"})
     wire.close()
-    assert welcomed(daemon).read_line()[1]["id"] == 1
+    assert daemon.welcome().read_line()[1]["id"] == 1
 
 
 def test_much_that_is_owed_is_sent_while_answers_already_come(scene: Stage) -> None:
@@ -192,8 +175,7 @@ def test_much_that_is_owed_is_sent_while_answers_already_come(scene: Stage) -> N
     for id in range(8):
         bridge.send({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": padding})
         wire.read_line()
-    wire.close()
-    wire = welcomed(daemon)
+    wire = daemon.welcome(after=wire)
     first, _ = wire.read_line()
     # The rest does not fit into the socket: if the bridge did not read before it has written, both would wait.
     big = {"text": "y" * 1_000_000}
@@ -207,7 +189,7 @@ def test_a_writer_that_is_stuck_in_a_dead_daemon_goes_on_with_the_next(scene: St
     bridge.fill_input()
     wire.close()
     bridge.write(b'\n{"jsonrpc":"2.0","id":"last","method":"ping"}\n')
-    wire = welcomed(daemon)
+    wire = daemon.welcome()
     while True:
         header, payload = wire.read()
         if b'"last"' in payload:
@@ -225,7 +207,7 @@ def test_a_writer_that_is_stuck_in_a_mad_daemon_is_freed(scene: Stage) -> None:
     daemon, bridge, mad = scene.meeting()
     bridge.fill_input()
     mad.socket.sendall(b"this is no frame at all")
-    wire = welcomed(daemon)
+    wire = daemon.welcome()
     assert wire.read_line()[1]["method"] == "notifications/x"
 
 
@@ -237,13 +219,12 @@ _NOT_JSON = [b'{"a" 1}', b'{"a":1,}', b'{"a":"\x01"}', b'{"type":"mcp","re":1', 
 def test_after_a_header_that_is_not_json_the_bridge_asks_the_next_daemon(scene: Stage, header: bytes) -> None:
     daemon, bridge, wire = scene.meeting()
     bridge.request(1)
-    bridge.request(2)
-    wire.read_line()
+    bridge.request_on(wire, 2)
     wire.read_line()
     answered = encode(b'{"type":"mcp","re":1}', b'{"jsonrpc":"2.0","id":1,"result":{}}')
     wire.socket.sendall(answered + encode(header))
     assert bridge.read()["id"] == 1
-    wire = welcomed(daemon)
+    wire = daemon.welcome()
     sent, message = wire.read_line()
     assert (sent["resent"], message["id"]) == (True, 2)
     wire.answer(sent["seq"], 2)
@@ -273,8 +254,7 @@ def test_a_request_that_kills_every_daemon_is_given_up(scene: Stage) -> None:
                 break
         wire.answer(header["seq"], "good")
         assert bridge.read()["id"] == "good"
-        wire.close()
-        wire = welcomed(daemon)
+        wire = daemon.welcome(after=wire)
     answer = bridge.read()
     assert (answer["id"], answer["error"]["code"]) == ("poison", -32603)
     assert "may or may not have run" in answer["error"]["message"]
@@ -290,9 +270,8 @@ def test_the_package_may_vanish_under_a_living_bridge(scene: Stage) -> None:
     # This interpreter has no other Hearth that it could start.
     python = os.path.realpath(sys.executable)
     bridge = scene.bridge(script=copy / "hearth" / "bridge" / "main.py", python=python)
-    wire = welcomed(daemon)
-    bridge.request(1)
-    wire.read_line()
+    wire = daemon.welcome()
+    bridge.request_on(wire, 1)
     wire.answer(1, 1)
     bridge.read()
     eventually(mark.exists)
@@ -300,13 +279,11 @@ def test_the_package_may_vanish_under_a_living_bridge(scene: Stage) -> None:
 
     wire.ask("hearth-d1-1")
     bridge.read()
-    bridge.request(2)
-    wire.read_line()
+    bridge.request_on(wire, 2)
     wire.close()
     assert bridge.read()["params"]["requestId"] == "hearth-d1-1"
-    wire = welcomed(daemon)
-    wire.answer(wire.read_line()[0]["seq"], 2)
-    assert bridge.read()["id"] == 2
+    wire = daemon.welcome()
+    bridge.expect_answer(wire, 2)
 
     # Nobody is there at all, and no daemon can be started: that is a sentence, not a traceback.
     scene.socket.unlink()
@@ -317,6 +294,5 @@ def test_the_package_may_vanish_under_a_living_bridge(scene: Stage) -> None:
     daemon.close()
     daemon = scene.daemon()
     bridge.request(4)
-    wire = welcomed(daemon)
-    wire.answer(wire.read_line()[0]["seq"], 4)
-    assert bridge.read()["id"] == 4
+    wire = daemon.welcome()
+    bridge.expect_answer(wire, 4)

@@ -52,8 +52,7 @@ def test_a_daemon_that_dies_after_the_end_of_input_is_replaced(scene: Stage) -> 
     bridge.request(1)
     bridge.end_input()
     wire.read_line()
-    wire.close()
-    wire = daemon.welcome()
+    wire = daemon.welcome(after=wire)
     header, _ = wire.read_line()
     assert wire.read()[0] == {"type": "goodbye"}
     wire.answer(header["seq"], 1)
@@ -85,8 +84,7 @@ def test_the_wait_is_bounded_even_if_nobody_reads(scene: Stage) -> None:
 def test_a_client_that_closed_its_side_ends_the_bridge_quietly(scene: Stage) -> None:
     _, bridge, wire = scene.meeting()
     bridge.output.close()
-    bridge.request(1)
-    wire.read_line()
+    bridge.request_on(wire, 1)
     wire.answer(1, 1)
     assert bridge.wait() == 0
     assert bridge.stderr() == ""
@@ -95,8 +93,7 @@ def test_a_client_that_closed_its_side_ends_the_bridge_quietly(scene: Stage) -> 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_at_once_whatever_is_owed(scene: Stage, number: signal.Signals) -> None:
     _, bridge, wire = scene.meeting()
-    bridge.request(1)
-    wire.read_line()
+    bridge.request_on(wire, 1)
     os.kill(bridge.child.pid, number)
     assert bridge.wait() == -number
     assert bridge.stderr() == ""
@@ -120,8 +117,7 @@ def test_a_fault_in_the_middle_of_a_line_to_the_client_can_be_injected(scene: St
     daemon = scene.daemon()
     bridge = scene.bridge(extra={"HEARTH_FAULTS": "bridge-mid-write=kill"})
     wire = daemon.welcome()
-    bridge.request(1)
-    wire.read_line()
+    bridge.request_on(wire, 1)
     wire.send({"type": "mcp", "re": 1}, b'{"id":1,"more":"0123456789"}')
     assert bridge.wait() == -signal.SIGKILL
     assert os.read(bridge.output.fileno(), 100) == b'{"id":1,"more":'[:14]

@@ -69,8 +69,7 @@ def test_a_full_queue_is_waited_for_and_starts_nothing(scene: Stage) -> None:
     for _ in fillers[:-1]:
         daemon.accept().close()
     wire = daemon.welcome()
-    wire.answer(wire.read_line()[0]["seq"], 1)
-    assert bridge.read()["id"] == 1
+    bridge.expect_answer(wire, 1)
     assert scene.starts() == []
 
 
@@ -110,8 +109,7 @@ def test_a_refusal_is_an_answer_and_the_next_line_tries_again(scene: Stage) -> N
     assert daemon.is_left_alone()
     bridge.request(2)
     wire = daemon.welcome()
-    wire.answer(wire.read_line()[0]["seq"], 2)
-    assert bridge.read()["id"] == 2
+    bridge.expect_answer(wire, 2)
 
 
 def test_a_refusal_before_the_language_is_known_is_understood(scene: Stage) -> None:

@@ -123,8 +123,7 @@ def test_after_a_failure_the_next_line_tries_again(scene: Stage) -> None:
     assert daemon.is_left_alone()
     bridge.request(2)
     wire = daemon.welcome()
-    wire.answer(wire.read_line()[0]["seq"], 2)
-    assert bridge.read()["id"] == 2
+    bridge.expect_answer(wire, 2)
 
 
 def test_a_daemon_that_says_another_one_runs_is_waited_for(scene: Stage) -> None:
@@ -133,8 +132,7 @@ def test_a_daemon_that_says_another_one_runs_is_waited_for(scene: Stage) -> None
     eventually(scene.starts)
     wire = scene.daemon().accept()
     wire.greet()
-    wire.answer(wire.read_line()[0]["seq"], 1)
-    assert bridge.read()["id"] == 1
+    bridge.expect_answer(wire, 1)
 
 
 def test_the_client_waits_while_somebody_else_starts_the_daemon(scene: Stage) -> None:
@@ -147,8 +145,7 @@ def test_the_client_waits_while_somebody_else_starts_the_daemon(scene: Stage) ->
         assert bridge.is_silent()
         wire = scene.daemon().accept()
         wire.greet()
-        wire.answer(wire.read_line()[0]["seq"], 1)
-        assert bridge.read()["id"] == 1
+        bridge.expect_answer(wire, 1)
     assert scene.starts() == []
 
 
@@ -200,8 +197,7 @@ def test_an_installed_unit_that_is_off_is_started_and_no_daemon_of_our_own(scene
     eventually((scene.home / "on").exists)
     wire = scene.daemon().accept()
     wire.greet()
-    wire.answer(wire.read_line()[0]["seq"], 1)
-    assert bridge.read()["id"] == 1
+    bridge.expect_answer(wire, 1)
     assert f"--user start mcp.socket {scene.home} unix:path={scene.home}/bus" in asked(scene)
     assert scene.starts() == []
 

@@ -1,8 +1,6 @@
 """What is at which address over HTTP, on the daemon's socket: all servers, one server, health, status, its host."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -45,8 +43,7 @@ def test_health_and_status_are_only_read(home: Scratch, method: str, path: str) 
 def test_the_status_is_what_the_command_prints(home: Scratch) -> None:
     assert text_of(ModernHttp(home, "/mcp/echo").call("echo", text="runs").json()) == "runs"
     [found] = [each for each in HttpClient(home).request("GET", path="/status").json()["upstreams"] if each["pids"]]
-    command = [sys.executable, "-I", "-m", "hearth", "status", "--json"]
-    done = subprocess.run(command, env=home.environment(), capture_output=True, text=True, timeout=20, check=True)
+    done = home.hearth("status", "--json")
     [printed] = [each for each in json.loads(done.stdout)["upstreams"] if each["pids"]]
     assert found.keys() == printed.keys()
     assert found["instances"][0].keys() == printed["instances"][0].keys()

@@ -72,13 +72,6 @@ def bridged(scratch: Scratch, *words: str, **extra: str) -> tuple[BridgeProcess,
     return bridge, bridge.read()
 
 
-def hearth(scratch: Scratch, *words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "hearth", *words]
-    return subprocess.run(
-        command, env=scratch.environment(), capture_output=True, text=True, timeout=BOUND_SECONDS, check=False
-    )
-
-
 # --- another socket
 
 
@@ -89,9 +82,9 @@ def test_a_socket_elsewhere_is_found_by_the_registry(scratch: Scratch) -> None:
     assert entry(scratch)["endpoint"] == str(path)
     assert "token" not in entry(scratch)
     assert not Path(scratch.socket).exists()
-    status = json.loads(hearth(scratch, "status", "--json").stdout)
+    status = json.loads(scratch.hearth("status", "--json").stdout)
     assert (status["endpoint"], status["daemonId"]) == (str(path), opened["result"]["_meta"]["hearth/daemonId"])
-    assert hearth(scratch, "stop", "--yes").returncode == 0
+    assert scratch.hearth("stop", "--yes").returncode == 0
 
 
 def test_the_variable_goes_before_the_file(scratch: Scratch) -> None:
@@ -111,11 +104,11 @@ def test_bridges_and_the_command_line_find_port_and_token_in_the_registry(scratc
     assert scratch.registry.stat().st_mode & 0o777 == 0o600
     _, again = bridged(scratch)
     assert again["result"]["_meta"] == opened["result"]["_meta"]
-    status = json.loads(hearth(scratch, "status", "--json").stdout)
+    status = json.loads(scratch.hearth("status", "--json").stdout)
     assert status["endpoint"] == entry(scratch)["endpoint"]
     assert entry(scratch)["token"] not in json.dumps(status) + scratch.logged()
-    assert "socket.gone" not in hearth(scratch, "doctor", "--json").stdout
-    assert hearth(scratch, "restart", "--yes").returncode == 0
+    assert "socket.gone" not in scratch.hearth("doctor", "--json").stdout
+    assert scratch.hearth("restart", "--yes").returncode == 0
     first.request(2, "tools/list")
     assert first.read()["id"] == 2
 

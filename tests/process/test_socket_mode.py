@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,13 +18,6 @@ from support.scripted_daemon import BridgeProcess
 
 def mode_of(path: Path | str) -> int:
     return os.lstat(path).st_mode & 0o777
-
-
-def hearth(scratch: Scratch, *words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "hearth", *words]
-    return subprocess.run(
-        command, env=scratch.environment(), capture_output=True, text=True, timeout=BOUND_SECONDS, check=False
-    )
 
 
 def knock(scratch: Scratch, *groups: int) -> "subprocess.CompletedProcess[bytes]":
@@ -50,7 +42,7 @@ def test_a_socket_that_is_open_to_a_group_lets_its_members_in_by_a_supplementary
     assert (os.stat(scratch.socket).st_gid, os.stat(folder).st_gid) == (group, group)
     assert json.loads(knock(scratch, group).stdout)["result"] == {}
     assert b"PermissionError" in knock(scratch).stderr
-    doctor = hearth(scratch, "doctor", "--json").stdout
+    doctor = scratch.hearth("doctor", "--json").stdout
     assert "socket.open" not in doctor and "folders.open" not in doctor
 
 
@@ -62,7 +54,7 @@ def test_a_member_of_a_group_that_is_not_allowed_is_refused(scratch: Scratch) ->
     group = grp.getgrnam("adm").gr_gid
     scratch.serve(socket_mode="0660", allowed_gids=[group])
     scratch.configure(socket_mode="0660", allowed_gids=[])
-    assert hearth(scratch, "reload").returncode == 0
+    assert scratch.hearth("reload").returncode == 0
     answer = json.loads(knock(scratch, group).stdout)
     assert f"uid {user.pw_uid} may not use the daemon" in answer["error"]["message"]
 
@@ -72,7 +64,7 @@ def test_a_reload_leaves_the_modes_as_they_are(scratch: Scratch) -> None:
     folder = Path(scratch.socket).parent
     folder.chmod(0o711)
     scratch.configure(socket_mode="0600")
-    assert hearth(scratch, "reload").returncode == 0
+    assert scratch.hearth("reload").returncode == 0
     assert (mode_of(scratch.socket), mode_of(folder)) == (0o660, 0o711)
 
 
@@ -117,7 +109,7 @@ def left_over(scratch: Scratch) -> None:
 @pytest.mark.parametrize("words", [("status",), ("doctor",)])
 def test_the_command_line_removes_the_entry_of_a_daemon_that_is_gone(scratch: Scratch, words: tuple[str, ...]) -> None:
     left_over(scratch)
-    hearth(scratch, *words)
+    scratch.hearth(*words)
     assert not scratch.registry.exists()
 
 
@@ -133,5 +125,5 @@ def test_an_entry_is_left_while_its_lock_is_held(scratch: Scratch) -> None:
     scratch.start()
     entry = json.loads(scratch.registry.read_text())
     scratch.registry.write_text(json.dumps({**entry, "pid": 2**22, "startTime": 1}))
-    hearth(scratch, "status")
+    scratch.hearth("status")
     assert scratch.registry.exists()

@@ -1,13 +1,10 @@
 """A server whose descriptions of its tools are the test's to change, behind a daemon; and the command that shows it."""
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 from support.clients import Client, text_of
 from support.daemon import Scratch, server
-from support.kernel import BOUND_SECONDS
 
 CHANGED = "notifications/tools/list_changed"
 HONEST = {"read": "Reads a file.", "write": "Writes a file."}
@@ -47,15 +44,7 @@ class ChangingTools:
 
     def hearth(self, *words: str, code: int = 0, verb: str = "tools") -> str:
         """What the command says."""
-        done = subprocess.run(
-            [sys.executable, "-m", "hearth", verb, *words],
-            env=self.scratch.environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=BOUND_SECONDS,
-            check=False,
-        )
+        done = self.scratch.hearth(verb, *words)
         assert done.returncode == code, (done.stdout, done.stderr)
         return done.stdout + done.stderr
 

@@ -161,6 +161,22 @@ class Scratch:
         found: Message = next(item for item in self.status()["upstreams"] if item["name"] == name)
         return found
 
+    def hearth(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """Run the command line to its end."""
+        return subprocess.run(
+            [sys.executable, "-I", "-m", "hearth", *words],
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=BOUND_SECONDS,
+            check=False,
+        )
+
+    def findings(self) -> dict[str, Message]:
+        """What `hearth doctor` finds, by its name."""
+        return {each["id"]: each for each in json.loads(self.hearth("doctor", "--json").stdout)["findings"]}
+
     def logged(self) -> str:
         return self.log.read_text() if self.log.exists() else ""
 

@@ -139,8 +139,10 @@ class ScriptedDaemon:
         self._wires.append(wire)
         return wire
 
-    def welcome(self) -> Wire:
-        """Accept the next connection and open a session on it."""
+    def welcome(self, after: Wire | None = None) -> Wire:
+        """Accept the next connection, after another has ended, and open a session on it."""
+        if after:
+            after.close()
         wire = self.accept()
         wire.greet()
         return wire
@@ -231,6 +233,16 @@ class BridgeProcess:
                 break
             data += chunk
         return [json.loads(line) for line in data.splitlines()]
+
+    def request_on(self, wire: Wire, id: object, *words: str) -> None:
+        """Send a request and see it come to the daemon."""
+        self.request(id, *words)
+        wire.read_line()
+
+    def expect_answer(self, wire: Wire, id: object) -> None:
+        """Have the daemon answer the line that comes next, and see the answer to that id come here."""
+        wire.answer(wire.read_line()[0]["seq"], id)
+        assert self.read()["id"] == id
 
     def is_silent(self) -> bool:
         """Whether nothing comes for a while."""
