@@ -123,6 +123,22 @@ def test_what_is_asked_while_a_call_is_parked_is_asked_with_the_retry(stage: Sta
     errand.finish(puppet, call, "done")
 
 
+def test_of_questions_that_come_together_each_gets_its_own_answer(stage: Stage, actor: Actor) -> None:
+    errand, puppet, call = actor.called_by(stage.modern())
+    names = ("first", "second", "third")
+    for name in names:
+        puppet.ask(name, "elicitation/create", **{**FORM, "message": name})
+    # Together, or in rounds.
+    asked = 0
+    while asked < len(names):
+        asked += len(errand.wishes())
+        errand.go_on()
+    answers = [actor.next(None)[1] for _ in names]
+    given = {answer["id"]: answer["result"]["content"]["name"] for answer in answers}
+    assert given == {name: f"somebody: {name}" for name in names}
+    errand.finish(puppet, call, "done")
+
+
 def test_half_of_the_answers_are_delivered_and_the_rest_is_asked_again(stage: Stage, actor: Actor) -> None:
     errand, puppet, call = parked(actor, stage.modern())
     puppet.ask("q-2", "roots/list")
