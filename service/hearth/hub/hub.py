@@ -32,6 +32,7 @@ from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.pin_store import PinStore
 from hearth.upstreams.server import Server
+from hearth.upstreams.supervisor import drain
 from hearth.upstreams.traits import TraitStore
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
@@ -213,7 +214,7 @@ class Hub:
             pass
 
     def _retire(self, instance: Instance, seconds: float) -> None:
-        task = asyncio.get_running_loop().create_task(instance.finish(seconds))
+        task = asyncio.get_running_loop().create_task(drain(instance, seconds))
         self._retiring[instance] = task
         task.add_done_callback(lambda _: self._retiring.pop(instance, None))
         server = self.servers.get(instance.name)

@@ -1,4 +1,4 @@
-"""Handshake with an MCP server, which detects its era, and reading of its lists. Coroutines over a `Connection`.
+"""Opening of a conversation with an MCP server: the handshake, which detects its era, and reading of its lists.
 
 `server/discover` and `initialize` are written back to back:
 
@@ -18,16 +18,21 @@ it is asked for something unknown is started again and only initialized.
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from hearth import __version__
-from hearth.errors import HearthError, MessageError, UpstreamError
+from hearth.errors import HearthError, InstallationChanged, LoginRequired, MessageError, UpstreamError
 from hearth.mcp import pinning, versions
 from hearth.mcp.catalog import KINDS, SLICE_ENTRIES, TOOLS, Item, ListKind, ListReader, ServerCatalog
-from hearth.upstreams.connection import Connection
+from hearth.upstreams.client_context import ClientContext
+from hearth.upstreams.connection import Connection, Owner
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
+
+if TYPE_CHECKING:
+    from hearth.upstreams.change_notices import ListRefresher
+    from hearth.upstreams.instance import Instance
 
 log = logging.getLogger(__name__)
 
@@ -271,3 +276,96 @@ def tell_headers(connection: Connection, found: ServerCatalog) -> None:
             log.warning("its tool %r is left out: %s", name, exc, extra={"upstream": connection.name})
             del found.lists[TOOLS][name]
     connection.learn_headers(indexes)
+
+
+class ConversationOpener:
+    """Opener of one instance's conversations: connects, shakes hands and reads the lists, era by era if need be.
+
+    `connect` makes a connection that is not open yet. `recall` returns the former catalog for such clients.
+    """
+
+    def __init__(
+        self,
+        instance: "Instance",
+        connect: Callable[[Owner, ClientContext], Awaitable[Connection]],
+        recall: Callable[[bytes, str], ServerCatalog | None],
+        refresher: "ListRefresher",
+    ) -> None:
+        self._instance = instance
+        self._connect = connect
+        self._recall = recall
+        self._refresher = refresher
+        # The connection that ended before it was ready, and the detected era.
+        self._lost_early: Connection | None = None
+        self._greeted_in: str | None = None
+
+    def lost(self, connection: Connection) -> None:
+        """Note that nothing can be sent to the starting server, or received from it, any more."""
+        self._lost_early = connection
+
+    async def open(self, opening: Opening, is_known: bool, seconds: float) -> ServerCatalog:
+        """Open a conversation within so many seconds; return the catalog. `is_known`: the server speaks that era.
+
+        Raises UpstreamError, and any unexpected exception; nothing is left of the connection then.
+        """
+        name = self._instance.name
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._open(opening, is_known)
+        except (Exception, asyncio.CancelledError) as exc:
+            # Whatever the cause: another process may be started as soon as the failure is reported.
+            await self._instance.discard()
+            if isinstance(exc, TimeoutError):
+                raise UpstreamError(
+                    f"server {name!r} did not answer within {seconds:g} s (key start_timeout)"
+                ) from None
+            if isinstance(exc, ImportError):
+                raise InstallationChanged(exc) from exc
+            if isinstance(exc, HearthError) and not isinstance(exc, LoginRequired):
+                raise UpstreamError(f"server {name!r} could not be started: {exc}") from exc
+            # LoginRequired reaches the user unchanged, as does any unexpected exception.
+            raise
+
+    async def _open(self, opening: Opening, is_known: bool) -> ServerCatalog:
+        try:
+            return await self._converse(opening)
+        except UpstreamError as exc:
+            if opening.only or not self._has_exited or isinstance(exc, LoginRequired):
+                raise
+            # An old server may exit at an unknown request: ask for one era at a time.
+            era = self._greeted_in or (opening.era if is_known else None)
+            await self._instance.discard()
+            return await self._converse(Opening(era, only=True) if era else CAREFUL)
+
+    async def _converse(self, opening: Opening) -> ServerCatalog:
+        self._lost_early = self._greeted_in = None
+        instance = self._instance
+        connection = await self._connect(instance, instance.client_context)
+        instance.use(connection)
+        try:
+            await connection.open()
+        except UpstreamError:
+            instance.use(None)
+            raise
+        found = await greet(connection, opening, instance.capabilities)
+        self._greeted_in = found.era
+        instance.greeted(opening.era, found.era)
+        before = self._recall(instance.capabilities, found.era)
+        if before:
+            # The former catalog is good enough to begin with: the lists are read while calls run.
+            found.adopt(before)
+            self._refresher.refresh(KINDS)
+        else:
+            await read_lists(connection, found)
+        if self._has_exited:
+            # The server may have exited between its last answer and this line: nothing else would report it.
+            raise await connection.why_lost()
+        tell_headers(connection, found)
+        if found.era == versions.MODERN:
+            self._refresher.listen(connection, found)
+        return found
+
+    @property
+    def _has_exited(self) -> bool:
+        """True if the starting server is gone, or can no longer be reached."""
+        return self._instance.connection is None or self._instance.connection is self._lost_early

@@ -8,18 +8,18 @@ and ends with its last call.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 
 from hearth.config import ServerSpec
-from hearth.errors import HearthError, InstallationChanged, LoginRequired, UpstreamError
+from hearth.errors import HearthError, LoginRequired, UpstreamError
 from hearth.masking import NOTHING
 from hearth.mcp import isolation, versions
-from hearth.mcp.catalog import CHANGES, KINDS, ListKind, ServerCatalog
-from hearth.upstreams import era_choice, handshake, supervision
+from hearth.mcp.catalog import CHANGES, ServerCatalog
+from hearth.upstreams import era_choice, supervision
 from hearth.upstreams.change_notices import ListRefresher, ResourceSubscriptions
 from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Connection, InstanceListener, Owner
-from hearth.upstreams.handshake import CAREFUL, Opening
+from hearth.upstreams.handshake import ConversationOpener, Opening
 from hearth.upstreams.supervision import IDLE, READY, RETIRED, STARTING, Load, Need
 from hearth.upstreams.supervisor import Supervisor, Terminations, chance, refusal, terms_of
 from hearth.upstreams.workload import CallQueue, CallStats, Workload
@@ -34,8 +34,7 @@ RESTART_WAIT_SECONDS = 30.0
 class Instance:
     """Instance of one server.
 
-    `connect` makes a connection that is not open yet. `capabilities` are the client capabilities for a legacy server.
-    `recall` returns the former catalog of a conversation of that era for such clients.
+    `connect` and `recall` are for its opener. `capabilities` are the client capabilities for a legacy server.
     """
 
     def __init__(
@@ -85,18 +84,15 @@ class Instance:
         # Whether calls may have to wait for their turn, and the calls that wait.
         self.limited = spec.max_concurrency is not None
         self.queue = CallQueue(spec.name, spec.max_concurrency, lambda: self.in_flight)
-        self._connect = connect
         self._listener = listener
-        # Source of the former catalog for such clients: a known catalog need not be waited for.
-        self._recall = recall
         self._starting: asyncio.Task[None] | None = None
         self._terminations = Terminations(lambda: self._supervisor.tell(supervision.Gone(self.need())))
         # A connection that could not be opened, as long as something is left of it.
         self._discarded: Connection | None = None
-        self._refresher = ListRefresher(spec.name, spec.start_timeout, self._offered, self._break)
-        # During a start: the connection that ended before it was ready, and the detected era.
-        self._lost_early: Connection | None = None
-        self._greeted_in: str | None = None
+        self._refresher = ListRefresher(
+            spec.name, spec.start_timeout, lambda noticed: listener.catalog_changed(self, noticed), self._break
+        )
+        self._opener = ConversationOpener(self, connect, recall, self._refresher)
         self._stderr: tuple[str, ...] = ()
         # Set if the last start failed only for want of a login.
         self._login: LoginRequired | None = None
@@ -179,7 +175,10 @@ class Instance:
         begun = time.monotonic()
         self._login = None
         try:
-            await self._open_bounded()
+            # Once the server's era is known, no other is asked for.
+            only = self.catalog is not None or not era_choice.is_found_out(self.spec)
+            era = self.era if only else self.wanted
+            self.catalog = await self._opener.open(Opening(era, only), self.is_known, self.spec.start_timeout)
             self._ready(begun)
         except Exception as exc:
             self._fail(exc)
@@ -236,76 +235,22 @@ class Instance:
         # Calls whose turn had not come when the former process ended.
         self.queue.advance()
 
-    async def _open_bounded(self) -> None:
-        try:
-            async with asyncio.timeout(self.spec.start_timeout):
-                await self._open()
-        except (Exception, asyncio.CancelledError) as exc:
-            # Whatever the cause: another process may be started as soon as the failure is reported.
-            await self._discard()
-            if isinstance(exc, TimeoutError):
-                raise UpstreamError(
-                    f"server {self.name!r} did not answer within {self.spec.start_timeout:g} s (key start_timeout)"
-                ) from None
-            if isinstance(exc, ImportError):
-                raise InstallationChanged(exc) from exc
-            if isinstance(exc, HearthError) and not isinstance(exc, LoginRequired):
-                raise UpstreamError(f"server {self.name!r} could not be started: {exc}") from exc
-            # LoginRequired reaches the user unchanged, as does any unexpected exception.
-            raise
+    # --- interface for the opener
 
-    async def _open(self) -> None:
-        # Once the server's era is known, no other is asked for.
-        only = self.catalog is not None or not era_choice.is_found_out(self.spec)
-        try:
-            await self._converse(Opening(self.era if only else self.wanted, only))
-        except UpstreamError as exc:
-            if only or not self._has_exited or isinstance(exc, LoginRequired):
-                raise
-            # An old server may exit at an unknown request: ask for one era at a time.
-            era = self._greeted_in or (self.wanted if self.is_known else None)
-            again = Opening(era, True) if era else CAREFUL
-            await self._discard()
-            await self._converse(again)
+    def use(self, connection: Connection | None) -> None:
+        """Take the connection of a new process; None if that could not be opened."""
+        self.connection = connection
+        if connection:
+            self._mask = connection.mask
+            self.log_level = None
+            self._refresher.begin()
 
-    async def _converse(self, opening: Opening) -> None:
-        self._lost_early = self._greeted_in = None
-        self.asked_era = opening.era
-        connection = self.connection = await self._connect(self, self.client_context)
-        self._mask = connection.mask
-        try:
-            await connection.open()
-        except UpstreamError:
-            self.connection = None
-            raise
-        self._refresher.begin()
-        self.log_level = None
-        found = await handshake.greet(connection, opening, self.capabilities)
-        self.era = self._greeted_in = found.era
-        before = self._recall(self.capabilities, found.era)
-        if before:
-            # The former catalog is good enough to begin with: the lists are read while calls run.
-            found.adopt(before)
-            self._refresher.refresh(KINDS)
-        else:
-            await handshake.read_lists(connection, found)
-        if self._has_exited:
-            # The server may have exited between its last answer and this line: nothing else would report it.
-            raise await connection.why_lost()
-        handshake.tell_headers(connection, found)
-        if found.era == versions.MODERN:
-            self._refresher.listen(connection, found)
-        self.catalog = found
+    def greeted(self, asked: str, era: str) -> None:
+        """Note the era that the server answered in, and the one that it was asked for first."""
+        self.asked_era, self.era = asked, era
 
-    @property
-    def _has_exited(self) -> bool:
-        """True if the starting server is gone, or can no longer be reached."""
-        return self.connection is None or self.connection is self._lost_early
-
-    def _last_words(self) -> str:
-        return f"; its last words: {' | '.join(self._stderr[-3:])}" if self._stderr else ""
-
-    async def _discard(self) -> None:
+    async def discard(self) -> None:
+        """Give up the current connection; return when nothing is left of it."""
         connection, self.connection = self.connection, None
         self.open = False
         self._lose_touch()
@@ -314,6 +259,9 @@ class Instance:
             await connection.stop()
             self._discarded = None
             self._stderr = connection.last_words
+
+    def _last_words(self) -> str:
+        return f"; its last words: {' | '.join(self._stderr[-3:])}" if self._stderr else ""
 
     def _lose_touch(self) -> None:
         self.subscriptions.disconnected()
@@ -382,7 +330,7 @@ class Instance:
         if self._lost(connection, "it closed its input or output"):
             self._terminations.expedite(connection)
         elif connection is self.connection:
-            self._lost_early = connection
+            self._opener.lost(connection)
 
     def _lost(self, connection: Connection, why: str, by_itself: bool = True) -> bool:
         if connection is not self.connection or self.state != READY:
@@ -426,9 +374,6 @@ class Instance:
         else:
             self._listener.noticed(self, connection, message, cause)
 
-    def _offered(self, noticed: Collection[ListKind]) -> None:
-        self._listener.catalog_changed(self, noticed)
-
     def asked(self, connection: Connection, message: json.Message, cause: int | None) -> None:
         """Pass on a request of the server."""
         self._listener.asked(self, connection, message, cause)
@@ -450,20 +395,4 @@ class Instance:
         for ending in (self._terminations.current, self._discarded):
             if ending:
                 await ending.stop()
-        await self._discard()
-
-    async def finish(self, seconds: float) -> None:
-        """Stop the instance when its calls are done, or after `seconds`."""
-        self.mark_stale()
-        deadline = time.monotonic() + seconds
-        # An instance that is still starting has no calls: its successor serves the waiters.
-        while self.state == READY and (self.in_flight or self.queue or self.pins) and time.monotonic() < deadline:
-            await asyncio.sleep(0.05)
-        if self.connection and self.in_flight:
-            self.connection.fail_all(
-                UpstreamError(
-                    f"server {self.name!r} is ended, for another config or because somebody restarts it, and has not"
-                    f" finished within {seconds:g} s (drain_timeout); the call may or may not have run"
-                )
-            )
-        await self.retire()
+        await self.discard()

@@ -10,15 +10,15 @@ from hearth.config import Config, ServerSpec
 from hearth.errors import LoginRequired, UpstreamError
 from hearth.mcp import capabilities, isolation, versions
 from hearth.mcp.catalog import TOOLS, ServerCatalog
-from hearth.upstreams import connector, era_choice, server_status
+from hearth.upstreams import connector, era_choice
 from hearth.upstreams.catalog_cache import CatalogCache, ServerCatalogs
 from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Connection, InstanceListener, Owner
 from hearth.upstreams.connector import NEEDS_LOGIN, AwaitedLogin
 from hearth.upstreams.era_choice import EraProbe, ServerEras
 from hearth.upstreams.instance import Instance
+from hearth.upstreams.instance_table import InstanceKey, InstanceTable, cause, state_of
 from hearth.upstreams.pin_store import PinStore, ToolPinning
-from hearth.upstreams.server_status import InstanceKey
 from hearth.upstreams.supervision import FAILED, FAILING, READY, STOPPED
 from hearth.upstreams.supervisor import IdleReaper
 from hearth.upstreams.traits import TraitStore
@@ -50,7 +50,7 @@ class Server:
     ) -> None:
         self.spec = spec
         self.name = spec.name
-        self.instances: dict[InstanceKey, Instance] = {}
+        self.instances = InstanceTable()
         self._limits = connector.limits_of(config)
         self._traits = traits
         self._listener = listener
@@ -63,9 +63,6 @@ class Server:
         # Set if the server runs in this process.
         self._pack = pack
         self._login = AwaitedLogin(self.ensure)
-        # Counts of instances that are no longer in use.
-        self._former = CallStats()
-        self._former_restarts = 0
         self._idle_reaper = IdleReaper(self._end)
         # Isolation in force, as configured or as learned.
         self.mode = traits.mode(spec)
@@ -121,29 +118,21 @@ class Server:
 
     def _drop(self, key: InstanceKey, instance: Instance, seconds: float | None = None) -> None:
         """Stop using an instance: its calls in flight finish, and the next caller gets another."""
-        if self.instances.get(key) is instance:
-            del self.instances[key]
+        self.instances.take_out(key, instance)
         self._remember_failure(instance)
         self._idle_reaper.forget(instance)
-        self._former.absorb(instance.stats)
-        self._former_restarts += instance.restarts
-        # Calls that are still in flight are counted there, too.
-        instance.stats = self._former
         instance.mark_stale()
         self._retiring(instance, seconds if seconds is not None else self.spec.call_ceiling or math.inf)
 
     def _remember_failure(self, instance: Instance) -> None:
         """Keep the cause of a failure, which outlives the instance (dropped when unused) and the daemon."""
-        if server_status.state_of(instance) == FAILED and not self.needs_login:
-            self.catalogs.failed(server_status.cause(self.name, instance.error) or "no reason is known")
+        if state_of(instance) == FAILED and not self.needs_login:
+            self.catalogs.failed(cause(self.name, instance.error) or "no reason is known")
 
     def _end(self, instance: Instance) -> None:
-        key = self._key_of(instance)
+        key = self.instances.key_of(instance)
         if key:
             self._drop(key, instance)
-
-    def _key_of(self, instance: Instance) -> InstanceKey | None:
-        return next((key for key, known in self.instances.items() if known is instance), None)
 
     def profile(self, context: ClientContext) -> bytes:
         """Return the client capabilities for a legacy instance: a client that is alone on it declares its own.
@@ -276,7 +265,7 @@ class Server:
         if instance.obsolete:
             return
         is_legacy_after_all = self._eras.settled(instance.asked_era, instance.era)
-        key = self._key_of(instance)
+        key = self.instances.key_of(instance)
         if key is not None and key.era != instance.era:
             right = key._replace(era=instance.era)
             if right in self.instances:
@@ -364,36 +353,35 @@ class Server:
     @property
     def is_busy(self) -> bool:
         """True if the server works although no call waits for it."""
-        return any(instance.connection is not None and instance.connection.busy for instance in self.instances.values())
+        return self.instances.is_busy
 
     @property
     def state(self) -> str:
         """Best state among the server's instances."""
         if self.needs_login:
             return NEEDS_LOGIN
-        found = server_status.best_state(self.instances.values())
+        found = self.instances.state
         return FAILED if found == STOPPED and self.catalogs.failure else found
 
     @property
     def needs_login(self) -> bool:
         """True if a user has to log in first."""
-        connections = (instance.connection for instance in self.instances.values())
-        return self._login.is_awaited or any(found and found.needs_login for found in connections)
+        return self._login.is_awaited or self.instances.needs_login
 
     @property
     def error(self) -> str | None:
         """Last failure in one line; also a former daemon's, until the server is tried again."""
-        found = next((instance.error for instance in self.instances.values() if instance.error), None)
-        return server_status.cause(self.name, found) or (self.catalogs.failure if self.state == FAILED else None)
+        found = cause(self.name, self.instances.error)
+        return found or (self.catalogs.failure if self.state == FAILED else None)
 
     @property
     def pids(self) -> list[int]:
         """Pids of all processes of the server."""
-        return [pid for instance in self.instances.values() for pid in instance.pids]
+        return self.instances.pids
 
     def call_stats(self) -> CallStats:
         """Return the counts of all its instances, former ones included."""
-        return server_status.summed([self._former, *(instance.stats for instance in self.instances.values())])
+        return self.instances.call_stats()
 
     def describe(self) -> dict[str, object]:
         """Describe the server in `hearth status --json`."""
@@ -407,7 +395,5 @@ class Server:
             "pids": self.pids,
             "tools": None if catalog is None else len(next(iter(catalog.lists.values()))),
             "error": self.error,
-            **server_status.of_instances(
-                self.instances, self._former, self._former_restarts, self._pinning.describe(self.spec.pin)
-            ),
+            **self.instances.describe(self._pinning.describe(self.spec.pin)),
         }

@@ -20,6 +20,7 @@ from hearth.upstreams.handshake import own_params
 from hearth.upstreams.supervision import (
     GIVEN_UP,
     PAUSED,
+    READY,
     RETIRED,
     SERVE,
     STARTING,
@@ -270,3 +271,22 @@ class IdleReaper:
             self.wait(instance, seconds, instance.pause)
         else:
             self._end(instance)
+
+
+async def drain(instance: "Instance", seconds: float) -> None:
+    """Stop an instance when its calls are done, or after `seconds`."""
+    instance.mark_stale()
+    deadline = time.monotonic() + seconds
+    # An instance that is still starting has no calls: its successor serves the waiters.
+    while instance.state == READY and (instance.in_flight or instance.queue or instance.pins):
+        if time.monotonic() >= deadline:
+            break
+        await asyncio.sleep(0.05)
+    if instance.connection and instance.in_flight:
+        instance.connection.fail_all(
+            UpstreamError(
+                f"server {instance.name!r} is ended, for another config or because somebody restarts it, and has not"
+                f" finished within {seconds:g} s (drain_timeout); the call may or may not have run"
+            )
+        )
+    await instance.retire()

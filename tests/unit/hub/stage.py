@@ -8,8 +8,8 @@ from hearth.mcp import capabilities, isolation, versions
 from hearth.mcp.catalog import KINDS, Item, ListKind, ServerCatalog
 from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.instance import Instance
+from hearth.upstreams.instance_table import InstanceKey
 from hearth.upstreams.server import Server
-from hearth.upstreams.server_status import InstanceKey
 from hearth.upstreams.supervision import READY, State, Terms
 from hearth.upstreams.traits import TraitStore
 from hearth.wire import json, values

@@ -134,7 +134,7 @@ async def test_a_server_that_ends_fails_what_it_had_and_the_next_one_takes_those
     async def connect(owner: Owner, tenant: ClientContext) -> Scripted:
         return successor
 
-    stage.instance._connect = connect
+    stage.instance._opener._connect = connect
     member, sink = client()
     for number in range(1, 4):
         stage.forward(member, number)
@@ -155,7 +155,7 @@ async def test_a_server_that_cannot_be_started_again_fails_those_who_wait_for_th
     async def connect(owner: Owner, tenant: ClientContext) -> Scripted:
         return Scripted(owner, {"initialize": -32600})
 
-    stage.instance._connect = connect
+    stage.instance._opener._connect = connect
     member, sink = client()
     for number in range(1, 4):
         stage.forward(member, number)
@@ -285,7 +285,7 @@ async def test_a_call_that_a_server_has_not_taken_at_its_end_is_the_next_one_s(n
     async def connect(owner: Owner, tenant: ClientContext) -> Scripted:
         return successor
 
-    stage.instance._connect = connect
+    stage.instance._opener._connect = connect
     if noticed:
         stage.instance.lost(stage.connection)
     else:
@@ -304,7 +304,7 @@ async def test_a_call_is_not_the_next_one_s_if_that_describes_the_tool_as_nobody
     async def connect(owner: Owner, tenant: ClientContext) -> Scripted:
         return successor
 
-    stage.instance._connect = connect
+    stage.instance._opener._connect = connect
     stage.instance.lost(stage.connection)
     stage.server.catalogs.known[capabilities.FULL] = offering(tools=["t"])
     stage.server.withheld = lambda offered: frozenset({"t"})  # type: ignore[method-assign]

@@ -12,6 +12,7 @@ from hearth.upstreams.supervision import (
     STARTING,
     STOPPING,
 )
+from hearth.upstreams.supervisor import drain
 from unit.conversations import Scripted, until
 from unit.staged_instances import BROKEN, Nobody, Stage, Turn
 
@@ -177,7 +178,7 @@ async def test_an_outdated_instance_finishes_its_calls_before_it_ends() -> None:
     stage = Stage()
     connection = await stage.ready()
     number = connection.request(b'"tools/call"', b"{}", Nobody())
-    finishing = asyncio.create_task(stage.instance.finish(60))
+    finishing = asyncio.create_task(drain(stage.instance, 60))
     await until(lambda: stage.instance.obsolete, "it takes no new calls")
     assert (stage.instance.open, connection.stopped) == (False, False)
     connection.give(number, {})
@@ -200,7 +201,7 @@ async def test_an_outdated_instance_does_not_wait_for_its_calls_for_ever() -> No
     connection = await stage.ready()
     waiter = _Failing()
     connection.request(b'"tools/call"', b"{}", waiter)
-    await stage.instance.finish(0.01)
+    await drain(stage.instance, 0.01)
     assert connection.stopped
     assert waiter.problems == [
         "server 's' is ended, for another config or because somebody restarts it, and has not finished within"
