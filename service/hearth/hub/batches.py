@@ -6,22 +6,17 @@ the session's sink. The bridge never keeps a whole batch, because it would have 
 must be kept is handed to the bridge as a line of its own.
 """
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from hearth.errors import MessageError
-from hearth.hub.sessions import ReplySink, Session
+from hearth.hub.sessions import Session
 from hearth.mcp import messages, versions
 from hearth.wire import json, values
 
+if TYPE_CHECKING:
+    from hearth.hub.router import Router
+
 REVISION = "2025-03-26"
-
-
-class Receive(Protocol):
-    """Protocol for the receiver of one message of a session's client: the router."""
-
-    def __call__(
-        self, session: Session, tag: int, message: json.Message, resent: bool, replay: bool, batch: ReplySink
-    ) -> None: ...
 
 
 class PendingBatch:
@@ -78,8 +73,8 @@ class Member:
             sink.drop_line(drop)
 
 
-def receive(receive_one: Receive, session: Session, tag: int, batch: json.Batch, resent: bool, replay: bool) -> None:
-    """Take a batch of a session's client, and give each message in it to `receive_one`."""
+def receive(router: "Router", session: Session, tag: int, batch: json.Batch, resent: bool, replay: bool) -> None:
+    """Take a batch of a session's client, and give each message in it to the router."""
     if session.era != versions.LEGACY or session.version != REVISION:
         session.sink.answer(tag, messages.failure(None, refusal()))
         return
@@ -88,7 +83,7 @@ def receive(receive_one: Receive, session: Session, tag: int, batch: json.Batch,
         if isinstance(item, MessageError):
             whole.add(messages.failure(item.id, item))
         else:
-            receive_one(session, tag, item, resent, replay, Member(whole, item))
+            router.receive(session, tag, item, resent, replay, Member(whole, item))
 
 
 def refusal() -> MessageError:

@@ -111,6 +111,14 @@ class Binding:
         self._hold(session, era, server, instance)
         return instance
 
+    async def try_bind(self, session: Session, era: str, server: Server) -> HearthError | None:
+        """Bind as `bind` does, where the next call would try again; return the error, which log and status have."""
+        try:
+            await self.bind(session, era, server)
+        except HearthError as problem:
+            return problem
+        return None
+
     def _hold(self, session: Session, era: str, server: Server, instance: Instance) -> None:
         former = session.bound[era].get(server)
         session.bound[era][server] = instance

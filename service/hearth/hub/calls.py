@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from hearth.errors import HearthError, LoginRequired
 from hearth.faults import SEAMS
@@ -17,7 +17,8 @@ from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
-    from hearth.hub.catalog import Target, View
+    from hearth.hub.catalog import View
+    from hearth.hub.pipeline import Pipeline
     from hearth.hub.suspended_call import SuspendedCall
 
 
@@ -71,48 +72,18 @@ class UpstreamAttempt(NamedTuple):
     plain: bool
 
 
-class CallHandler(Protocol):
-    """Receiver of results on their way to the client, and of answers of servers that do not end a call."""
-
-    # Applied to every result, in order; an empty tuple costs nothing.
-    result_steps: "tuple[ResultStep, ...]"
-
-    def result(self, call: "Call", result: RawBytes) -> RawBytes:
-        """Return a server's result as the client gets it."""
-
-    def input_required(self, call: "Call", result: RawBytes) -> None:
-        """Handle a modern server's demand for input from a legacy client."""
-
-    def urls_demanded(self, call: "Call", message: json.Message) -> bool:
-        """Handle a legacy server's error that may demand visits to URLs; return True if it was one."""
-
-    def era_refused(self, call: "Call", message: json.Message) -> bool:
-        """Handle a refusal by a process of the other era; return True if the call is made elsewhere."""
-
-    def call_again(self, call: "Call") -> None:
-        """Make a call once more whose server has got what it demanded."""
-
-    def login_required(self, call: "Call", problem: LoginRequired) -> bool:
-        """Handle a server's refusal for lack of a login; return True if the client is asked for one."""
-
-    def authorize_now(self, call: "Call", target: "Target") -> None:
-        """Raise HearthError if a call that has waited may no longer be made."""
-
-    def send_to_the_next(self, call: "Call", target: "Target") -> None:
-        """Send a call that a process has not accepted to the process that takes new calls now."""
-
-
 class Call:
     """Request of a client from its arrival to its one answer. Waiter of the upstream connection.
 
-    `request` is what the client sent, `attempt` what was last sent to a server for it.
+    `request` is what the client sent, `attempt` what was last sent to a server for it. `handler` takes results on their
+    way to the client, and answers of servers that do not end the call.
     """
 
     __slots__ = (
         "attempt", "handler", "login", "paused", "request", "rounds", "suspended", "tasks", "touched", "uncertain",
     )  # fmt: skip
 
-    def __init__(self, handler: CallHandler, request: ClientRequest) -> None:
+    def __init__(self, handler: "Pipeline", request: ClientRequest) -> None:
         self.handler = handler
         self.request = request
         self.attempt: UpstreamAttempt | None = None

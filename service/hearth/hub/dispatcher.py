@@ -98,7 +98,7 @@ class Dispatcher:
         self._deadlines = deadlines
         self._raw_methods: dict[str, bytes] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self.logins = Logins(find, self.spawn, server_info)
+        self.logins = Logins(find, self, server_info)
 
     def dispatch(self, call: Call, view: View, target: Target, instance: Instance) -> None:
         """Send a call to a ready instance, or to its successor if it has just ended. Raises UpstreamError."""
@@ -172,7 +172,7 @@ class Dispatcher:
         if sent:
             params["_meta"] = Raw(json.join(sent))
 
-    def spawn(self, work: Coroutine[Any, Any, None], call: Call | None = None) -> None:
+    def spawn(self, work: Coroutine[Any, Any, object], call: Call | None = None) -> None:
         """Run work in the background; an unhandled exception fails `call`."""
         task = asyncio.create_task(guarded(work, call))
         self._tasks.add(task)
@@ -206,7 +206,7 @@ class QueuedCall(NamedTuple):
         self.call.failed(problem)
 
 
-async def guarded(work: Coroutine[Any, Any, None], call: Call | None = None) -> None:
+async def guarded(work: Coroutine[Any, Any, object], call: Call | None = None) -> None:
     """Run background work for a call; an unhandled exception fails the call."""
     try:
         await work

@@ -20,12 +20,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hearth.errors import LoginRequired
 from hearth.wire import json, values
 
 if TYPE_CHECKING:
     from hearth.hub.calls import ClientRequest, UpstreamAttempt
-    from hearth.upstreams.instance import Instance
 
 # Sessions, server starts and reloads of about a working day; about 100 KB at most.
 KEPT_EVENTS = 200
@@ -247,25 +245,6 @@ class EventBus:
         """Forget subscribers and kept events; for tests, which share the process."""
         self.close()
         self._kept.clear()
-
-    # --- servers
-
-    def server_started(self, instance: "Instance") -> None:
-        """Emit that an instance is ready."""
-        self.emit(ServerStarted(server=instance.name, era=instance.era, restarts=instance.restarts))
-
-    def server_failed(self, instance: "Instance", problem: BaseException) -> None:
-        """Emit that an instance could not be started, or waits for a login."""
-        if isinstance(problem, LoginRequired):
-            self.emit(LoginNeeded(server=instance.name))
-        else:
-            # The instance's own text: without secrets that the server may have repeated.
-            self.emit(ServerFailed(server=instance.name, reason=(instance.error or "unknown")[:REASON_LIMIT]))
-
-    def server_stopped(self, instance: "Instance") -> None:
-        """Emit that the connection of an instance has ended."""
-        reason = instance.error and instance.error[:REASON_LIMIT]
-        self.emit(ServerStopped(server=instance.name, reason=reason))
 
     # --- calls: only while `is_followed`
 

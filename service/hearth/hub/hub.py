@@ -9,14 +9,25 @@ from typing import TYPE_CHECKING
 
 from hearth import __version__
 from hearth.config import Config, ServerSpec
-from hearth.errors import HearthError, Refused
+from hearth.errors import HearthError, LoginRequired, Refused
 from hearth.hub import batches, client_requests, control_api
 from hearth.hub.bindings import Binding, LogLevels
 from hearth.hub.catalog import Catalog
 from hearth.hub.client_requests import ClientRequests
 from hearth.hub.control_api import ServerMetrics
 from hearth.hub.dispatcher import Deadlines, Dispatcher
-from hearth.hub.events import EVENTS, ListsChanged, ServerRestarted, SessionClosed, SessionOpened
+from hearth.hub.events import (
+    EVENTS,
+    REASON_LIMIT,
+    ListsChanged,
+    LoginNeeded,
+    ServerFailed,
+    ServerRestarted,
+    ServerStarted,
+    ServerStopped,
+    SessionClosed,
+    SessionOpened,
+)
 from hearth.hub.input_required import InputRequiredLoop, SuspendedCalls
 from hearth.hub.local_handlers import InitializeHandler, Listing
 from hearth.hub.pipeline import Pipeline
@@ -91,7 +102,7 @@ class Hub:
         self._listing = Listing(
             self._catalogue, self._binding, self._dispatcher, identity.info, lambda: self.config.list_timeout
         )
-        self._subscriptions = Subscriptions(self._catalogue, self._binding, self._dispatcher.spawn)
+        self._subscriptions = Subscriptions(self._catalogue, self._binding, self._dispatcher)
         visits = UrlVisits()
         self._relay = ServerMessages(
             self._questions, self._suspended_calls, visits, self.servers.get, lambda: self.config.question_timeout
@@ -114,7 +125,7 @@ class Hub:
         )
         # Receives one message of a session's client. Not a method of its own: it is the hottest path there is.
         self.receive = self._router.receive
-        self.receive_batch = functools.partial(batches.receive, self._router.receive)
+        self.receive_batch = functools.partial(batches.receive, self._router)
         self.withdraw = self._router.withdraw
         self.unknowns = self._router.unknowns
         self._adopt(config)
@@ -314,15 +325,19 @@ class Hub:
 
     def started(self, instance: Instance) -> None:
         """Record that an instance is ready."""
-        EVENTS.server_started(instance)
+        EVENTS.emit(ServerStarted(server=instance.name, era=instance.era, restarts=instance.restarts))
 
     def failed(self, instance: Instance, problem: BaseException) -> None:
         """Record that an instance could not be started."""
-        EVENTS.server_failed(instance, problem)
+        if isinstance(problem, LoginRequired):
+            EVENTS.emit(LoginNeeded(server=instance.name))
+        else:
+            # The instance's own text: without secrets that the server may have repeated.
+            EVENTS.emit(ServerFailed(server=instance.name, reason=(instance.error or "unknown")[:REASON_LIMIT]))
 
     def ended(self, instance: Instance, connection: Connection) -> None:
         """Clean up after a server's process that has ended."""
-        EVENTS.server_stopped(instance)
+        EVENTS.emit(ServerStopped(server=instance.name, reason=instance.error and instance.error[:REASON_LIMIT]))
         self._relay.ended(connection)
         self._suspended_calls.server_ended()
         self.news()

@@ -43,7 +43,7 @@ class InitializeHandler:
         declared = {key: Raw(bytes(value)) for key, value in _declared(params, version).items()}
         info = params.get("clientInfo")
         session.speak_legacy(version, client_info(info), declared, None if info is None else bytes(info))
-        _, body = self._identity.initialized(version, *self._offered(session, versions.LEGACY))
+        body = self._identity.initialized(version, *self._offered(session, versions.LEGACY))
         call.close(messages.result(call.id, body), keep="initialize")
         self._light_eager(session, versions.LEGACY)
 
@@ -127,7 +127,7 @@ class Listing:
             # they are known.
             for server in unknown:
                 if server.is_late and not server.has_failed:
-                    self._spawn(self._try(session, call.era, server))
+                    self._spawn(self._binding.try_bind(session, call.era, server))
             unknown = [server for server in unknown if not server.is_late]
         if unknown:
             self._spawn(self._act_after(call, act, unknown), call)
@@ -141,7 +141,9 @@ class Listing:
         session = call.session
         asked: dict[Server, asyncio.Future[HearthError | None]] = {}
         while unknown and loop.time() < deadline:
-            asked |= {server: asyncio.ensure_future(self._attempt(session, call.era, server)) for server in unknown}
+            asked |= {
+                server: asyncio.ensure_future(self._binding.try_bind(session, call.era, server)) for server in unknown
+            }
             await asyncio.wait([asked[server] for server in unknown], timeout=deadline - loop.time())
             # A reload may have replaced them in the meantime.
             unknown = [server for server in self._catalogue.unknown(session) if server not in asked]
@@ -173,7 +175,7 @@ class Listing:
     async def try_unknown(self, sessions: Iterable[Session]) -> None:
         """Start servers whose catalog is unknown, and wait for them, bounded; slow ones are announced later."""
         attempts = [
-            asyncio.ensure_future(self._attempt(session, session.era or versions.MODERN, server))
+            asyncio.ensure_future(self._binding.try_bind(session, session.era or versions.MODERN, server))
             for session in sessions
             for server in self._catalogue.unknown(session)
         ]
@@ -184,18 +186,7 @@ class Listing:
         """Start the servers that do not wait for this client's first call."""
         for server in self._catalogue.in_view(session):
             if server.spec.start == "eager":
-                self._spawn(self._try(session, era, server))
-
-    async def _try(self, session: Session, era: str, server: Server) -> None:
-        await self._attempt(session, era, server)
-
-    async def _attempt(self, session: Session, era: str, server: Server) -> HearthError | None:
-        try:
-            await self._binding.bind(session, era, server)
-        except HearthError as problem:
-            # The log and the status have it.
-            return problem
-        return None
+                self._spawn(self._binding.try_bind(session, era, server))
 
 
 def _trouble(server: Server) -> HearthError | None:

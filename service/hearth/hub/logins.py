@@ -5,8 +5,8 @@ modern client gets a result that requires input, and its repeated call waits for
 login get the same URL.
 """
 
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from hearth.errors import HearthError, LoginRequired
 from hearth.mcp import capabilities, messages, questions, versions
@@ -16,6 +16,7 @@ from hearth.wire import json, values
 
 if TYPE_CHECKING:
     from hearth.hub.calls import Call
+    from hearth.hub.dispatcher import Dispatcher
     from hearth.hub.sessions import Session
     from hearth.upstreams.oauth.logins import Invitation
     from hearth.upstreams.server import Server
@@ -28,18 +29,12 @@ ANSWER_KEY = "hearth_login"
 _BY_URL = {"mode": json.Raw(b'"url"')}
 
 
-class SpawnTask(Protocol):
-    """Protocol for a function that runs work in the background for a call."""
-
-    def __call__(self, work: Coroutine[Any, Any, None], call: "Call | None" = None) -> None: ...
-
-
 class Logins:
     """Invitations to log in of this daemon. `find` returns a server by its name."""
 
-    def __init__(self, find: "Callable[[str], Server | None]", spawn: SpawnTask, server_info: bytes) -> None:
+    def __init__(self, find: "Callable[[str], Server | None]", dispatcher: "Dispatcher", server_info: bytes) -> None:
         self._find = find
-        self._spawn = spawn
+        self._dispatcher = dispatcher
         self._server_info = server_info
         # Ids of the sessions that were given each invitation.
         self._told: dict[Invitation, set[object]] = {}
@@ -56,7 +51,7 @@ class Logins:
         if server is None or call.login not in (None, "accept"):
             # A user who declined is not asked again, but gets the error with the command to type.
             return False
-        self._spawn(self._invite(call, problem, server, again), call)
+        self._dispatcher.spawn(self._invite(call, problem, server, again), call)
         return True
 
     async def _invite(self, call: "Call", problem: LoginRequired, server: "Server", again: Callable[[], None]) -> None:

@@ -5,13 +5,13 @@ A legacy client subscribes to each resource; a modern one opens a `subscriptions
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Collection, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Collection, Iterable
 
 from hearth.errors import HearthError, MessageError
 from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call
 from hearth.hub.catalog import SEARCH_CONTENT, Catalog
+from hearth.hub.dispatcher import Dispatcher
 from hearth.hub.sessions import Session
 from hearth.mcp import messages, translate, versions
 from hearth.mcp.catalog import CHANGES, KINDS, ListKind
@@ -20,10 +20,6 @@ from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 from hearth.wire.values import Members
-
-if TYPE_CHECKING:
-    from hearth.hub.sessions import Session
-
 
 # The key goes into a frame's header, which has little room; ids are the client's choice.
 KEY_LIMIT_BYTES = 200
@@ -43,7 +39,7 @@ class ListenStream:
 
     __slots__ = ("_early", "id", "is_open", "kinds", "session", "sources", "tag", "uris")
 
-    def __init__(self, session: "Session", tag: int, id: bytes, wanted: json.Fields) -> None:
+    def __init__(self, session: Session, tag: int, id: bytes, wanted: json.Fields) -> None:
         self.session = session
         self.tag = tag
         self.id = id
@@ -107,12 +103,6 @@ class ListenStream:
         return json.join({versions.SUBSCRIPTION_ID_KEY: self.id})
 
 
-class Spawn(Protocol):
-    """Protocol for a function that runs work in the background, for a call or for none."""
-
-    def __call__(self, work: Coroutine[Any, Any, None], call: Call | None = None) -> None: ...
-
-
 # Lists of a session that a server announced as changed, whether they differ or not.
 Noticed = Callable[[Session], Collection[ListKind]]
 
@@ -133,10 +123,10 @@ NOBODYS = ("", "")
 class Subscriptions:
     """Notifier of clients about changed lists and resources."""
 
-    def __init__(self, catalogue: Catalog, binding: Binding, spawn: Spawn) -> None:
+    def __init__(self, catalogue: Catalog, binding: Binding, dispatcher: Dispatcher) -> None:
         self._catalogue = catalogue
         self._binding = binding
-        self._spawn = spawn
+        self._spawn = dispatcher.spawn
 
     # --- lists
 
@@ -283,17 +273,10 @@ class Subscriptions:
     def follow(self, session: Session, server: Server) -> None:
         """Subscribe at the successor of the session's instance of that server, which is being replaced."""
         if any(name == server.name for name, _ in session.subscriptions.values()):
-            self._spawn(self._bind(session, versions.LEGACY, server))
+            self._spawn(self._binding.try_bind(session, versions.LEGACY, server))
         sources = [source for listen in session.listens.values() for source in listen.sources.values()]
         if any(name == server.name for name, _ in sources):
-            self._spawn(self._bind(session, versions.MODERN, server))
-
-    async def _bind(self, session: Session, era: str, server: Server) -> None:
-        try:
-            await self._binding.bind(session, era, server)
-        except HearthError:
-            # The log and the status have the error; the next call tries again.
-            pass
+            self._spawn(self._binding.try_bind(session, versions.MODERN, server))
 
     async def _locate(self, session: Session, uri: str) -> tuple[Server, str]:
         """Return a resource's server and URI there; starts servers of unknown catalog. Raises NoSuchResource."""
@@ -306,10 +289,7 @@ class Subscriptions:
             if server is None:
                 raise NoSuchResource(uri, session.era or versions.MODERN)
             tried.add(server)
-            try:
-                await self._binding.bind(session, session.era or versions.MODERN, server)
-            except HearthError:
-                pass
+            await self._binding.try_bind(session, session.era or versions.MODERN, server)
 
     def updated(self, instance: Instance, server: Server, params: json.Fields) -> None:
         """Notify subscribers of a resource that a server has reported as changed."""

@@ -72,22 +72,11 @@ def initial(
     cwd: str | None = None,
     url: str | None = None,
     project_scope: bool = False,
-) -> Mode:
-    """Return the mode that `auto` begins with. Takes entries as configured, references unresolved.
-
-    `project_scope` says that the entry stands in a file of one project.
-    """
-    return explained(command, args, cwd, url, project_scope)[0]
-
-
-def explained(
-    command: str | None,
-    args: Sequence[str] = (),
-    cwd: str | None = None,
-    url: str | None = None,
-    project_scope: bool = False,
 ) -> tuple[Mode, str]:
-    """Return the initial mode, and the reason: a phrase for people."""
+    """Return the mode that `auto` begins with, and the reason: a phrase for people.
+
+    Takes entries as configured, references unresolved. `project_scope`: the entry stands in a file of one project.
+    """
     words = [word for word in (command, *args, cwd, url) if word]
     mode, reason = _known(command, args) if command else (SHARED, NOTHING_KNOWN)
     if mode != SHARED:

@@ -62,9 +62,8 @@ class Identity:
         self.info = json.dumps(self._info)
         self._daemon_id = daemon_id
 
-    def initialized(self, requested: object, capabilities: RawBytes, instructions: str | None) -> tuple[str, bytes]:
-        """Return the negotiated version and the result of `initialize`. `capabilities` is raw."""
-        version = versions.negotiate(requested)
+    def initialized(self, version: str, capabilities: RawBytes, instructions: str | None) -> bytes:
+        """Return the result of `initialize` in the negotiated version. `capabilities` is raw."""
         body: dict[str, object] = {
             "protocolVersion": version,
             "capabilities": json.Raw(capabilities),
@@ -73,7 +72,7 @@ class Identity:
         }
         if instructions:
             body["instructions"] = instructions
-        return version, json.dumps(body)
+        return json.dumps(body)
 
     def discovered(self, capabilities: RawBytes, instructions: str | None) -> bytes:
         """Return the result of `server/discover`."""

@@ -86,7 +86,7 @@ def _server(
 ) -> ServerWeight:
     first = group[0]
     words = (first.entry.command, *first.entry.args) if first.entry else first.argv
-    mode = isolation.initial(words[0], words[1:])
+    mode, _ = isolation.initial(words[0], words[1:])
     needed = len(group) if mode == isolation.SESSION else 1
     if mode == isolation.WORKSPACE:
         needed = len({folder(instance.pids[0]) for instance in group})

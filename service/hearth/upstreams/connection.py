@@ -248,29 +248,25 @@ class Connection:
 
     def forget(self, number: int) -> None:
         """Drop the waiter of a request without telling the server."""
+        if self._drop(number) and self.on_free:
+            self.on_free()
+
+    def _drop(self, number: int) -> bool:
         is_call = number not in self._standing
         self._standing.discard(number)
-        if self._waiting.pop(number, None) is not None:
-            self.gave_up = self.gave_up or is_call
-            if self.on_free:
-                self.on_free()
+        is_known = self._waiting.pop(number, None) is not None
+        self.gave_up = self.gave_up or (is_known and is_call)
+        return is_known
 
     def cancel(
-        self,
-        number: int,
-        reason: RawBytes | None = None,
-        whose: object = None,
-        will_stop: bool = False,
+        self, number: int, reason: RawBytes | None = None, whose: object = None, will_stop: bool = False
     ) -> None:
         """Drop the waiter of a request, and send a cancellation to the server.
 
         The owner (`whose`) is remembered for as long as the server may be busy with the request; if the server
         `will_stop`, until it has seen the cancellation.
         """
-        is_call = number not in self._standing
-        self._standing.discard(number)
-        if self._waiting.pop(number, None) is not None:
-            self.gave_up = self.gave_up or is_call
+        if self._drop(number):
             if whose is not None:
                 if will_stop:
                     self.abandoned.add(number, whose, NOTICED_SECONDS, self._next_id)

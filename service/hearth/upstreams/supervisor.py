@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, UpstreamError
@@ -25,9 +25,7 @@ from hearth.upstreams.supervision import (
     SERVE,
     STARTING,
     Event,
-    Load,
     Look,
-    Need,
     State,
     Terms,
     Wanted,
@@ -46,23 +44,10 @@ UPSTREAM_IDLE_SECONDS = 1800.0
 _LOOK_AGAIN_SECONDS = 0.1
 
 
-class Supervised(Protocol):
-    """Protocol for a supervised instance, which performs the supervisor's instructions."""
-
-    def need(self) -> Need:
-        """Return the current need for the instance."""
-
-    def load(self) -> Load:
-        """Return the load since the last look."""
-
-    def perform(self, instruction: str) -> None:
-        """Perform an instruction, or begin to, without blocking."""
-
-
 class Supervisor:
     """Shell of the state machine: takes events, arms the timer, and issues instructions."""
 
-    def __init__(self, terms: Terms, subject: Supervised) -> None:
+    def __init__(self, terms: Terms, subject: "Instance") -> None:
         self.state = State(terms)
         self._waiting = 0
         self._subject = subject

@@ -150,7 +150,7 @@ class TraitStore:
         """Return the isolation in force: the entry's own, or the current meaning of `auto`."""
         if spec.isolation != "auto":
             return spec.isolation
-        first = isolation.initial(spec.command, spec.args, spec.cwd, spec.url, project_scope)
+        first, _ = isolation.initial(spec.command, spec.args, spec.cwd, spec.url, project_scope)
         return isolation.stricter(first, self.get(spec).mode)
 
     def raise_mode(self, spec: ServerSpec, mode: isolation.Mode) -> None:

@@ -63,7 +63,7 @@ def opened(version: str | None = "2025-03-26", era: str | None = versions.LEGACY
 
 def received(member: Session, *messages: bytes, resent: bool = False, replay: bool = False) -> Desk:
     desk = Desk()
-    batches.receive(desk.receive, member, 7, json.parse_batch(b"[" + b",".join(messages) + b"]"), resent, replay)
+    batches.receive(desk, member, 7, json.parse_batch(b"[" + b",".join(messages) + b"]"), resent, replay)
     return desk
 
 

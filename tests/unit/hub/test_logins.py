@@ -40,7 +40,7 @@ async def asked_again(outcome: bool, again: Callable[[], None]) -> tuple[Call, K
     """A modern client's call, made once more after its person was shown the page."""
     member, sink = client(versions.MODERN)
     invited = Invited(outcome)
-    logins = Logins(lambda name: None, lambda work, call=None: work.close(), b"{}")
+    logins = Logins(lambda name: None, None, b"{}")
     logins._told[invited] = {member.id}  # type: ignore[index]
     call = opened(member)
     await logins._invite(call, PROBLEM, Server(invited), again)  # type: ignore[arg-type]

@@ -42,9 +42,9 @@ class Stage:
         self.catalogue = Catalog(lambda: self.servers)
         binding = Binding(ClientRequests("d"), LogLevels())
         self.tasks: set[asyncio.Task[None]] = set()
-        self.subscriptions = Subscriptions(self.catalogue, binding, self._spawn)
+        self.subscriptions = Subscriptions(self.catalogue, binding, self)
 
-    def _spawn(self, work: Coroutine[Any, Any, None], call: Call | None = None) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None], call: Call | None = None) -> None:
         self.tasks.add(asyncio.create_task(work))
 
     async def settle(self) -> None:

@@ -9,7 +9,7 @@ from hearth.secrets import references
 
 def initial(line: str, cwd: str | None = None, project_scope: bool = False) -> str:
     command, *args = line.split()
-    return isolation.initial(command, args, cwd, None, project_scope)
+    return isolation.initial(command, args, cwd, None, project_scope)[0]
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_the_entry_of_a_project_is_for_its_folder() -> None:
 
 
 def test_a_server_elsewhere_is_shared_unless_its_address_names_the_folder() -> None:
-    assert isolation.initial(None, url="https://example.com/git/mcp") == "shared"
-    assert isolation.initial(None, url="unix:${workspaceFolder}/x.sock") == "workspace"
+    assert isolation.initial(None, url="https://example.com/git/mcp")[0] == "shared"
+    assert isolation.initial(None, url="unix:${workspaceFolder}/x.sock")[0] == "workspace"
 
 
 @pytest.mark.parametrize(
@@ -120,14 +120,14 @@ def test_a_server_elsewhere_is_shared_unless_its_address_names_the_folder() -> N
 )
 def test_the_first_mode_has_a_reason(line: str, project_scope: bool, reason: str) -> None:
     command, *args = line.split()
-    mode, why = isolation.explained(command, args, project_scope=project_scope)
+    mode, why = isolation.initial(command, args, project_scope=project_scope)
     assert why == reason
     assert mode == initial(line, project_scope=project_scope)
 
 
 @pytest.mark.parametrize("name", references.WORKSPACE_VARIABLES)
 def test_every_name_of_the_clients_folder_is_known_to_both(name: str) -> None:
-    assert isolation.initial("x", [f"--root=${{{name}}}"]) == "workspace"
+    assert isolation.initial("x", [f"--root=${{{name}}}"])[0] == "workspace"
     spec = ServerSpec(name="a", command="x", args=(f"${{{name}}}",))
     assert references.resolve(spec, {}, "/f").spec.args == ("/f",)
 

@@ -45,16 +45,17 @@ def test_requests_and_notifications_are_messages() -> None:
 
 def test_both_openings_name_the_daemon_and_carry_instructions_where_there_are_any() -> None:
     identity = messages.Identity("9.9", "d1")
-    version, body = identity.initialized("2025-06-18", b'{"tools":{}}', "use it well")
-    assert (version, json.loads(body)["instructions"]) == ("2025-06-18", "use it well")
+    body = identity.initialized("2025-06-18", b'{"tools":{}}', "use it well")
+    opened = json.loads(body)
+    assert (opened["protocolVersion"], opened["instructions"]) == ("2025-06-18", "use it well")
     discovered = json.loads(identity.discovered(b'{"prompts":{}}', None))
     assert "instructions" not in discovered
     assert json.loads(body)["_meta"]["hearth/daemonId"] == discovered["_meta"]["hearth/daemonId"] == "d1"
     assert json.loads(identity.discovered(b"{}", "hi"))["instructions"] == "hi"
-    assert "instructions" not in json.loads(identity.initialized("2025-06-18", b"{}", None)[1])
+    assert "instructions" not in json.loads(identity.initialized("2025-06-18", b"{}", None))
 
 
 def test_both_openings_declare_what_they_are_given() -> None:
     identity = messages.Identity("9.9", "d1")
-    assert json.loads(identity.initialized("", b'{"tools":{}}', None)[1])["capabilities"] == {"tools": {}}
+    assert json.loads(identity.initialized("2025-11-25", b'{"tools":{}}', None))["capabilities"] == {"tools": {}}
     assert json.loads(identity.discovered(b'{"prompts":{}}', None))["capabilities"] == {"prompts": {}}

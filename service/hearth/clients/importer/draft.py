@@ -235,7 +235,7 @@ class _Drafting:
 
 def _isolation(parts: Parts, of_a_project: bool) -> tuple[isolation.Mode, str]:
     command, cwd, url = (_shape(text) if text else None for text in (parts.command, parts.cwd, parts.url))
-    mode, reason = isolation.explained(command, [_shape(text) for text in parts.args], cwd, url)
+    mode, reason = isolation.initial(command, [_shape(text) for text in parts.args], cwd, url)
     others = (*parts.env.values(), *parts.headers.values())
     kept = [piece for text in others for piece in text if isinstance(piece, Kept)]
     if mode == isolation.SHARED and any(map(_is_folder, kept)):
@@ -243,12 +243,12 @@ def _isolation(parts: Parts, of_a_project: bool) -> tuple[isolation.Mode, str]:
     if mode == isolation.SHARED and of_a_project and command:
         # Relative paths in the command are relative to the project's folder now.
         args = [_shape(text) for text in parts.args]
-        return isolation.explained(command, args, None, None, project_scope=True)
+        return isolation.initial(command, args, None, None, project_scope=True)
     return mode, reason
 
 
 def _is_folder(reference: Kept) -> bool:
-    return isolation.initial("x", [reference.written]) == isolation.WORKSPACE
+    return isolation.initial("x", [reference.written])[0] == isolation.WORKSPACE
 
 
 def _shape(text: Text) -> str:

@@ -293,7 +293,7 @@ def _isolation(first: Draft) -> dict[str, str]:
         return written(text, lambda secret: "secret") if text else None
 
     args = [shape(value) or "" for value in parts.args]
-    own = isolation.initial(shape(parts.command), args, shape(parts.cwd), shape(parts.url))
+    own, _ = isolation.initial(shape(parts.command), args, shape(parts.cwd), shape(parts.url))
     return {} if own == first.mode else {"isolation": first.mode}
 
 
