@@ -11,8 +11,7 @@ from hearth.config.model import KeyPath
 from hearth.errors import ConfigError
 
 if TYPE_CHECKING:
-    from hearth.config.json_positions import JsonLines
-    from hearth.config.toml_positions import TomlLines
+    from hearth.config.positions import JsonPositions, TomlPositions
 
 # Python's limit against slow conversions; the parsers let its ValueError through, without a line.
 _TOO_MANY_DIGITS = "has a number with thousands of digits"
@@ -24,6 +23,7 @@ class Document:
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.text = text
+        self._last = (0, 1)  # the last position that was asked for, and its line
         self.is_json = _is_json(path, text)
         self.tree: dict[str, Any] = {}
         if text.strip():
@@ -39,24 +39,23 @@ class Document:
     def line(self, key: KeyPath) -> int:
         """Return the line, from 1, of the key; if it is missing, of the table that lacks it."""
         while key:
-            if line := self._lines.line_of(key):
-                return line
+            if (offset := self._positions.offset_of(key)) is not None:
+                # Keys are mostly asked for in the order of the file: count on from the last one.
+                start, line = self._last if self._last[0] <= offset else (0, 1)
+                self._last = (offset, line + self.text.count("\n", start, offset))
+                return self._last[1]
             key = key[:-1]
         return 1
 
     @cached_property
-    def _lines(self) -> "JsonLines | TomlLines":
-        if self.is_json:
-            from hearth.config.json_positions import JsonLines
+    def _positions(self) -> "JsonPositions | TomlPositions":
+        from hearth.config.positions import JsonPositions, TomlPositions
 
-            return JsonLines(self.text)
-        from hearth.config.toml_positions import TomlLines
-
-        return TomlLines(self.text)
+        return JsonPositions(self.text) if self.is_json else TomlPositions(self.text)
 
     def repeated_keys(self, path: KeyPath) -> "list[str | int]":
         """Return the keys that the table at the path has more than once. Raises nothing."""
-        return self._lines.repeated(path) if self.tree else []
+        return self._positions.repeated(path) if self.tree else []
 
     def _parse_toml(self) -> dict[str, Any]:
         import tomllib
@@ -84,7 +83,7 @@ class Document:
     def _parse_commented_json(self) -> object:
         import json
 
-        from hearth.config.json_positions import blank_comments
+        from hearth.config.positions import blank_comments
 
         self.text = blank_comments(self.text)
         try:

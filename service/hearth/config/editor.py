@@ -1,7 +1,7 @@
 """Editor that adds servers to a file's bytes or removes them, and keeps every other byte as it is. No I/O.
 
-    toml_editor, json_editor   find the characters of the text that change
-    editor                     bytes to text and back; the result is parsed again and compared with the intended tree
+    text_edits   finds the characters of the text that change
+    editor       bytes to text and back; the result is parsed again and compared with the intended tree
 
 The file is Hearth's own config, or any other that has a table of servers at the end of a path of keys. No library
 that writes whole documents is used: the available ones remove the comment above the next table together with the
@@ -10,34 +10,17 @@ should, nothing is changed.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from hearth.config.document import Document, parse
 from hearth.config.schema import SERVERS, SERVERS_IN_VSCODE
+from hearth.config.text_edits import CannotEdit, Edit, Entry, JsonText, Keys, TomlText
 from hearth.errors import ConfigError
 
-if TYPE_CHECKING:
-    from hearth.config.json_editor import Text
-
-Entry = Mapping[str, Any]
-Keys = tuple[str, ...]
-
 _ODD = "is written in a way that cannot be changed without changing something else"
-
-
-class Edit(NamedTuple):
-    """Replacement of the characters `start` to `end` of a text, with the file's line ends unless it `is_exact`."""
-
-    start: int
-    end: int
-    text: str
-    is_exact: bool = False
-
-
-class CannotEdit(Exception):
-    """Error for a valid file that cannot be edited safely; its text is a phrase that follows the file's name."""
 
 
 # --- Hearth's own config
@@ -48,19 +31,15 @@ def added(path: str, data: bytes, name: str, entry: Entry) -> bytes:
     file = _File(path, data)
     if file.document.is_json and not file.text.strip():
         return first(path, name, entry)
-    try:
+    with _refusing(path, f"put the server {name!r} into it by hand"):
         return file.put(file.own_keys(), {name: entry})
-    except CannotEdit as exc:
-        raise ConfigError([f"{path}: {exc}; put the server {name!r} into it by hand"]) from None
 
 
 def removed(path: str, data: bytes, name: str) -> bytes:
     """Return the config without that server, which must be in it. Raises ConfigError."""
     file = _File(path, data)
-    try:
+    with _refusing(path, f"take the server {name!r} out of it by hand"):
         return file.take((*file.own_keys(), name))
-    except CannotEdit as exc:
-        raise ConfigError([f"{path}: {exc}; take the server {name!r} out of it by hand"]) from None
 
 
 def first(path: str, name: str, entry: Entry) -> bytes:
@@ -77,10 +56,8 @@ def assigned(path: str, data: bytes | None, at: Keys, value: object) -> bytes:
     """
     file = _File(path, data or blank(path))
     *keys, name = file.own_path(at)
-    try:
+    with _refusing(path, f"write {'.'.join(at)} into it by hand"):
         return file.put(tuple(keys), {name: value})
-    except CannotEdit as exc:
-        raise ConfigError([f"{path}: {exc}; write {'.'.join(at)} into it by hand"]) from None
 
 
 def unassigned(path: str, data: bytes, at: Keys) -> bytes:
@@ -89,10 +66,8 @@ def unassigned(path: str, data: bytes, at: Keys) -> bytes:
     where = file.own_path(at)
     if value_at(file.document.tree, where) is None:
         return data
-    try:
+    with _refusing(path, f"take {'.'.join(at)} out of it by hand"):
         return file.take(where)
-    except CannotEdit as exc:
-        raise ConfigError([f"{path}: {exc}; take {'.'.join(at)} out of it by hand"]) from None
 
 
 def blank(path: str) -> bytes:
@@ -118,40 +93,32 @@ def put(path: str, data: bytes, keys: Keys, entries: Mapping[str, Entry]) -> byt
     if file.document.is_json and not file.text.strip():
         encoding, mark = _encoding(data)
         file = _File(path, mark + "{}\n".encode(encoding))
-    try:
+    with _refusing(path):
         file.refuse_repeated(keys, entries)
         return file.put(keys, entries)
-    except CannotEdit as exc:
-        raise ConfigError([f"{path}: {exc}; nothing was changed"]) from None
 
 
 def taken(path: str, data: bytes, at: Keys) -> bytes:
     """Return the file without the entry or the whole table at the keys. Raises ConfigError."""
     file = _File(path, data)
-    try:
+    with _refusing(path):
         file.refuse_repeated(at[:-1], at[-1:])
         return file.take(at)
-    except CannotEdit as exc:
-        raise ConfigError([f"{path}: {exc}; nothing was changed"]) from None
 
 
 def written(path: str, data: bytes, keys: Keys, names: Iterable[str]) -> dict[str, str]:
     """Return the characters of entries of a table, as the file has them. Raises ConfigError."""
     file = _File(path, data)
-    try:
+    with _refusing(path):
         return {name: file.written((*keys, name)) for name in names}
-    except CannotEdit as exc:
-        raise ConfigError([f"{path}: {exc}; nothing was changed"]) from None
 
 
 def rewritten(path: str, data: bytes, keys: Keys, texts: Mapping[str, str], meant: Entry) -> bytes:
     """Return the file with these texts in place of entries of a table; `meant` is their value. Raises ConfigError."""
     file = _File(path, data)
-    try:
+    with _refusing(path):
         file.refuse_repeated(keys, texts)
         return file.rewrite(keys, texts, meant)
-    except CannotEdit as exc:
-        raise ConfigError([f"{path}: {exc}; nothing was changed"]) from None
 
 
 def value_at(tree: object, at: Iterable[str]) -> Any:
@@ -159,6 +126,15 @@ def value_at(tree: object, at: Iterable[str]) -> Any:
     for key in at:
         tree = tree.get(key) if isinstance(tree, dict) else None
     return tree
+
+
+@contextmanager
+def _refusing(path: str, advice: str = "nothing was changed") -> Iterator[None]:
+    """Turn CannotEdit into ConfigError."""
+    try:
+        yield
+    except CannotEdit as exc:
+        raise ConfigError([f"{path}: {exc}; {advice}"]) from None
 
 
 class _File:
@@ -196,57 +172,31 @@ class _File:
         known = {name: entries[name] for name in table if name in entries}
         new = {name: entry for name, entry in entries.items() if name not in table}
         meant = _with(self.document.tree, keys, {**table, **known, **new})
-        if self.document.is_json:
-            from hearth.config import json_editor
-
-            edits = json_editor.put(self._json, keys, known, new)
-        else:
-            from hearth.config import toml_editor
-
-            edits = toml_editor.put(self.text, keys, known, new)
-        return self._checked(edits, meant, keys)
+        return self._checked(self._edits.put(keys, known, new), meant, keys)
 
     def take(self, at: Keys) -> bytes:
         keys, name = at[:-1], at[-1]
         table = {other: entry for other, entry in value_at(self.document.tree, keys).items() if other != name}
         meant = _with(self.document.tree, keys, table)
-        if self.document.is_json:
-            from hearth.config import json_editor
-
-            edits = json_editor.remove(self._json, keys, name)
-        else:
-            from hearth.config import toml_editor
-
-            edits = toml_editor.remove(self.text, at)
-        return self._checked(edits, meant, keys)
+        return self._checked(self._edits.remove(at), meant, keys)
 
     def written(self, at: Keys) -> str:
         raw, offset = _raw(self._data)
-        spans = self._spans(at)
         line_end = "\r\n" if "\r\n" in raw else "\n"
         # An entry that is written in several places is joined into one text.
-        return (2 * line_end).join(raw[offset(start) : offset(end)] for start, end in spans)
+        return (2 * line_end).join(raw[offset(start) : offset(end)] for start, end in self._edits.spans(at))
 
     def rewrite(self, keys: Keys, texts: Mapping[str, str], meant: Entry) -> bytes:
         edits = []
         for name, text in texts.items():
-            (start, end), *others = self._spans((*keys, name))
+            (start, end), *others = self._edits.spans((*keys, name))
             edits += [Edit(start, end, text, is_exact=True), *(Edit(*span, "") for span in others)]
         table = {**value_at(self.document.tree, keys), **meant}
         return self._checked(edits, _with(self.document.tree, keys, table), keys)
 
-    def _spans(self, at: Keys) -> list[tuple[int, int]]:
-        if self.document.is_json:
-            return [self._json.span(at)]
-        from hearth.config import toml_editor
-
-        return toml_editor.spans(self.text, at)
-
     @cached_property
-    def _json(self) -> "Text":
-        from hearth.config.json_editor import Text
-
-        return Text(self.text, self.document.text)
+    def _edits(self) -> JsonText | TomlText:
+        return JsonText(self.text, self.document.text) if self.document.is_json else TomlText(self.text)
 
     def _checked(self, edits: list[Edit], meant: dict[str, Any], keys: Keys) -> bytes:
         changed = apply(self._data, edits)

@@ -13,7 +13,7 @@ from hearth.clients import connector, discovery
 from hearth.clients.table import Table
 from hearth.config.document import parse
 from hearth.config.editor import value_at
-from hearth.config.json_positions import blank_comments
+from hearth.config.positions import blank_comments
 from hearth.errors import ConfigError, HearthError
 from hearth.paths import Places
 from unit.clients.client_configs import CONFIGS, EDITED, REFUSED, Config, put

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.config.json_positions import JsonLines, blank_comments
-from hearth.config.toml_positions import TomlLines
+from hearth.config.positions import JsonPositions, TomlPositions, blank_comments
 
 Path = tuple[str | int, ...]
 
@@ -18,6 +17,11 @@ def paths_of(tree: Any, path: Path = ()) -> list[Path]:
     """Every key and every item of a parsed tree."""
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     return [found for key, value in items for found in [(*path, key), *paths_of(value, (*path, key))]]
+
+
+def lines_of(positions: JsonPositions | TomlPositions, text: str, tree: Any) -> dict[Path, int]:
+    offsets = {path: positions.offset_of(path) for path in paths_of(tree)}
+    return {path: text.count("\n", 0, offset) + 1 for path, offset in offsets.items() if offset is not None}
 
 
 class Writer:
@@ -82,8 +86,7 @@ def test_every_key_of_a_json_text_has_its_line(tree: dict[str, Any], layout: st.
     writer = Writer(layout, ["", " ", "\n", "\n\n\t"])
     writer.space()
     write_json(writer, tree)
-    lines = JsonLines(writer.text)
-    assert {path: lines.line_of(path) for path in paths_of(tree)} == writer.lines
+    assert lines_of(JsonPositions(writer.text), writer.text, tree) == writer.lines
 
 
 @given(TABLES, st.data())
@@ -94,8 +97,7 @@ def test_comments_and_trailing_commas_move_nothing(tree: dict[str, Any], layout:
     plain = blank_comments(writer.text)
     assert json.loads(plain) == tree
     assert len(plain) == len(writer.text)
-    lines = JsonLines(plain)
-    assert {path: lines.line_of(path) for path in paths_of(tree)} == writer.lines
+    assert lines_of(JsonPositions(plain), plain, tree) == writer.lines
 
 
 @pytest.mark.parametrize(
@@ -197,8 +199,7 @@ def test_every_key_of_a_toml_text_has_its_line(tree: dict[str, Any], layout: st.
     writer = TomlWriter(layout, ["", "\n", "# a = [\n", '# """\n\n'])
     writer.table(tree)
     assert tomllib.loads(writer.text) == tree
-    lines = TomlLines(writer.text)
-    assert {path: lines.line_of(path) for path in paths_of(tree)} == writer.lines
+    assert lines_of(TomlPositions(writer.text), writer.text, tree) == writer.lines
 
 
 @pytest.mark.parametrize(
@@ -212,17 +213,13 @@ def test_the_end_of_every_odd_value_is_found(odd: str) -> None:
     text = f'a = {odd} # "\nb = [ {odd}, # ]\n{odd} ]\nc = {{ d = {odd}, e = 1 }}\nf = 1\n'
     tomllib.loads(text)
     shift = odd.count("\n")
-    lines = TomlLines(text)
-    assert lines.line_of(("b", 1)) == 3 + 2 * shift
-    assert lines.line_of(("c", "e")) == 4 + 4 * shift
-    assert lines.line_of(("f",)) == 5 + 4 * shift
+    lines = lines_of(TomlPositions(text), text, tomllib.loads(text))
+    assert (lines["b", 1], lines["c", "e"], lines["f",]) == (3 + 2 * shift, 4 + 4 * shift, 5 + 4 * shift)
 
 
 def test_arrays_of_tables_are_counted() -> None:
     text = "[[a]]\nx = 1\n[[a]]\ny = 1\n[a.b]\nz = 1\n[[a.c]]\n[[a.c]]\nw = 1\n"
-    lines = TomlLines(text)
-    found = {path: lines.line_of(path) for path in paths_of(tomllib.loads(text))}
-    assert found == {
+    assert lines_of(TomlPositions(text), text, tomllib.loads(text)) == {
         ("a",): 1,
         ("a", 0): 1,
         ("a", 0, "x"): 2,
@@ -238,6 +235,6 @@ def test_arrays_of_tables_are_counted() -> None:
 
 
 def test_a_key_that_is_not_there_has_no_line() -> None:
-    assert TomlLines("a = 1").line_of(("b",)) is None
-    assert JsonLines('{"a": 1}').line_of(("b",)) is None
-    assert JsonLines('{"a": 1}').line_of(("a", "b")) is None
+    assert TomlPositions("a = 1").offset_of(("b",)) is None
+    assert JsonPositions('{"a": 1}').offset_of(("b",)) is None
+    assert JsonPositions('{"a": 1}').offset_of(("a", "b")) is None

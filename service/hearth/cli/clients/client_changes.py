@@ -79,7 +79,7 @@ def _dedented(lines: list[str]) -> list[str]:
 
 def _plain(path: str, value: Any) -> str:
     if path.endswith(".toml"):
-        from hearth.config.toml_editor import value as written
+        from hearth.config.text_edits import toml_value as written
 
         return written(value)
     return json.dumps(value, indent=2, ensure_ascii=False)
