@@ -16,8 +16,7 @@ from hearth.cli.target import with_places
 from hearth.config import editor
 from hearth.config import show as config_show
 from hearth.config.loader import FILE_LIMIT_BYTES, read_file
-from hearth.config.schema import AT_START, SERVER_KEYS, SERVERS, SETTINGS, path_of, variable_of
-from hearth.config.spelling import nearest
+from hearth.config.schema import AT_START, SERVER_KEYS, SERVERS, SETTINGS, nearest, path_of, variable_of
 from hearth.config.value_kinds import BadValue
 from hearth.errors import ConfigError
 from hearth.host import private_files

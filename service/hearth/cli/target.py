@@ -131,7 +131,7 @@ def places_of(ctx: click.Context) -> Places | None:
 
 def check_server_names(names: Iterable[str], known: Iterable[str], where: str) -> None:
     """Raise click.UsageError for the first unknown name; the error suggests the most similar one."""
-    from hearth.config.spelling import nearest
+    from hearth.config.schema import nearest
 
     known = list(known)
     for name in names:

@@ -5,21 +5,33 @@ Does no I/O. Not loaded when there is nothing to read, for the sake of the daemo
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hearth.config.model import Config, KeyPath, OwnerPolicy, ServerSpec, pack_spec
 from hearth.config.schema import (
     CLIENT_SETTINGS,
+    CLIENT_TRANSPORTS,
+    OAUTH_ALIASES,
+    OAUTH_KEYS,
     PACK_KEYS,
     PACKS,
     PACKS_KEY,
+    SERVER_KEYS,
     SERVERS,
     SERVERS_IN_VSCODE,
     SETTINGS,
     SHARED_SETTINGS,
+    SILENT_CLIENT_KEYS,
+    SLIP_RATIO,
+    SUGGESTION_RATIO,
     TABLES,
+    TRANSPORT_ALIASES,
+    TRANSPORTS,
+    URL_ALIASES,
     flag_of,
+    nearest,
     path_of,
+    unknown,
     variable_of,
 )
 from hearth.config.value_kinds import BadValue, described
@@ -29,6 +41,18 @@ if TYPE_CHECKING:
 
 # Variables of Hearth that are not settings.
 OTHER_VARIABLES = frozenset({"HEARTH_CONFIG", "HEARTH_PROFILE", "HEARTH_SOCKET", "HEARTH_FAULTS"})
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+# Keys that apply to one kind of server only.
+_NEEDS = {
+    "args": "command",
+    "env": "command",
+    "cwd": "command",
+    "memory_max": "command",
+    "cpu_weight": "command",
+    "headers": "url",
+    "transport": "url",
+    "oauth": "url",
+}
 
 
 class Examination:
@@ -106,9 +130,7 @@ class Examination:
                 self.warn((*path, key), f"key {key!r} is written more than once; only the last one counts")
 
     def _take_servers(self, key: str, value: object) -> None:
-        from hearth.config.server_entries import read_servers
-
-        self._values["servers"] = MappingProxyType(read_servers(self, key, value))
+        self._values["servers"] = MappingProxyType(_read_servers(self, key, value))
 
     def _take_packs(self, table: object) -> None:
         if not isinstance(table, dict):
@@ -119,8 +141,6 @@ class Examination:
 
     def _read_pack(self, name: str, entry: object) -> ServerSpec | None:
         if name not in PACKS:
-            from hearth.config.spelling import nearest
-
             near = nearest(name, PACKS)
             hint = f"did you mean {near!r}?" if near else f"known: {', '.join(PACKS)}"
             self.problem((PACKS_KEY, name), f"pack {name!r} is not known; {hint}")
@@ -132,8 +152,6 @@ class Examination:
         for key, value in entry.items():
             at = (PACKS_KEY, name, key)
             if key not in PACK_KEYS:
-                from hearth.config.spelling import nearest, unknown
-
                 self.problem(at, f"pack {name!r}: {unknown(key, nearest(key, PACK_KEYS))}")
                 continue
             try:
@@ -173,8 +191,6 @@ class Examination:
             self.problem((*path, *exc.at), f"{name} {exc}")
 
     def _refuse_unknown(self, path: KeyPath) -> None:
-        from hearth.config.spelling import SLIP_RATIO, SUGGESTION_RATIO, nearest, unknown
-
         name = ".".join(map(str, path))
         if name in SETTINGS:  # a dot inside the key itself
             table, inner = path_of(name)
@@ -197,8 +213,6 @@ class Examination:
                 self._warn_of_variable(variable, names)
 
     def _warn_of_variable(self, variable: str, known: Mapping[str, str]) -> None:
-        from hearth.config.spelling import SLIP_RATIO, nearest
-
         if suggestion := nearest(variable, known, SLIP_RATIO):
             self.warnings.append(f"the variable {variable} is not known; did you mean {suggestion}?")
 
@@ -232,3 +246,122 @@ class Examination:
         values["owner"] = OwnerPolicy(approve=approve)  # type: ignore[arg-type]  # was checked
         self.config = Config(**values)  # type: ignore[arg-type]  # each was checked
         self._refuse_equal_names()
+
+
+# --- servers
+
+
+def _read_servers(examination: Examination, key: str, table: object) -> dict[str, ServerSpec]:
+    """Return the usable entries, in the file's order; report problems to the examination."""
+    if not isinstance(table, dict):
+        examination.problem((key,), f"{key} must be a table of servers, not {described(table)}")
+        return {}
+    readers = [_EntryReader(examination, (key, name), name) for name in table]
+    specs = [reader.read(table[reader.name]) for reader in readers]
+    return {spec.name: spec for spec in specs if spec}
+
+
+class _EntryReader:
+    """Reader of one entry."""
+
+    def __init__(self, examination: Examination, path: KeyPath, name: str) -> None:
+        self.name = name
+        self._examination = examination
+        self._path = path
+        self._values: dict[str, object] = {}
+        self._spoken = "auto"  # the transport in another client's words
+        self._failed = False
+
+    def read(self, entry: object) -> ServerSpec | None:
+        """Return the server, or None if it cannot be used."""
+        self._check_name()
+        if not isinstance(entry, dict):
+            self._problem((), f"must be a table with a command or a url, not {described(entry)}")
+            return None
+        for key, value in entry.items():
+            self._take(key, value, has_url="url" in entry)
+        if "url" in self._values:
+            self._values.setdefault("transport", self._spoken)
+        if not self._failed:
+            self._check_whole()
+        if self._failed:
+            return None
+        return ServerSpec(name=self.name, **self._values)  # type: ignore[arg-type]  # each was checked
+
+    def _check_name(self) -> None:
+        if not self.name.strip():
+            self._problem((), "needs a name")
+        elif not _PLAIN.issuperset(self.name):
+            self._warn((), "has characters in its name that tools' names get '_' for; use letters, digits, '_', '-'")
+
+    def _take(self, key: str, value: object, has_url: bool) -> None:
+        is_json = self._examination.is_json
+        name = "url" if is_json and key in URL_ALIASES and not has_url else key
+        if is_json and key in ("transport", *TRANSPORT_ALIASES):
+            self._take_transport(key, value)
+        elif name not in SERVER_KEYS:
+            self._foreign(key)
+        elif value is not None or not is_json:  # some clients write null for an unset key
+            try:
+                is_foreign = is_json and key == "oauth" and isinstance(value, dict)
+                self._values[name] = SERVER_KEYS[name].check(self._own_oauth(value) if is_foreign else value)
+            except BadValue as exc:
+                self._problem((key, *exc.at), f"{exc}")
+
+    def _own_oauth(self, value: Any) -> dict[str, object]:
+        """Return another client's table with Hearth's key names; drop keys that Hearth does not have."""
+        found = {OAUTH_ALIASES.get(key, key): item for key, item in value.items() if item is not None}
+        for key in found.keys() - OAUTH_KEYS.keys():
+            self._warn(("oauth", key), "is another client's and is ignored")
+            del found[key]
+        return found
+
+    def _take_transport(self, key: str, value: object) -> None:
+        """Take Hearth's own value under its own key; translate any other, which is another client's."""
+        word = value.lower().replace("-", "").replace("_", "") if isinstance(value, str) else ""
+        if key == "transport" and value in TRANSPORTS:
+            self._values[key] = value
+        elif word in CLIENT_TRANSPORTS:
+            self._spoken = CLIENT_TRANSPORTS[word]
+        elif value is not None:
+            self._warn((key,), "is not a transport that Hearth has, and is ignored")
+
+    def _foreign(self, key: str) -> None:
+        is_json = self._examination.is_json
+        if is_json and key in SILENT_CLIENT_KEYS:
+            return
+        suggestion = nearest(key, SERVER_KEYS, SLIP_RATIO if is_json else SUGGESTION_RATIO)
+        if suggestion or not is_json:
+            self._failed = True
+            self._examination.problem((*self._path, key), f"server {self.name!r}: {unknown(key, suggestion)}")
+        else:
+            self._warn((key,), "is another client's and is ignored")
+
+    def _check_whole(self) -> None:
+        if "command" in self._values and "url" in self._values:
+            self._problem((), "has both a command and a url; remove one of them")
+        elif "command" not in self._values and "url" not in self._values:
+            self._problem((), "has neither a command nor a url; give it one of them")
+        else:
+            self._warn_of_what_does_nothing()
+
+    def _warn_of_what_does_nothing(self) -> None:
+        for key, needed in _NEEDS.items():
+            if self._values.get(key) and needed not in self._values:
+                self._warn((key,), f"does nothing without a {needed}")
+        cwd = self._values.get("cwd")
+        is_relative = isinstance(cwd, str) and not cwd.startswith(("/", "~", "${")) and cwd[1:2] != ":"
+        # With any other isolation, the path is relative to the folder of the client.
+        if is_relative and self._values.get("isolation") == "shared":
+            self._warn(("cwd",), "is relative, so it is taken from your home folder; write the whole path")
+
+    def _problem(self, at: KeyPath, phrase: str) -> None:
+        self._failed = True
+        self._examination.problem((*self._path, *at), f"{self._subject(at)} {phrase}")
+
+    def _warn(self, at: KeyPath, phrase: str) -> None:
+        self._examination.warn((*self._path, *at), f"{self._subject(at)} {phrase}")
+
+    def _subject(self, at: KeyPath) -> str:
+        inner = ".".join(str(part) for part in at)
+        return f"server {self.name!r}" + (f": {inner}" if inner else "")

@@ -193,7 +193,7 @@ def complete_client(ctx: click.Context, parameter: click.Parameter, incomplete: 
 
 def check_names(names: Iterable[str]) -> list[str]:
     """Return each name once. Raises click.UsageError for the first unknown name, with the most similar one."""
-    from hearth.config.spelling import nearest
+    from hearth.config.schema import nearest
 
     names = list(dict.fromkeys(names))
     for name in names:

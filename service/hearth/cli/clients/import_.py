@@ -14,7 +14,7 @@ from hearth.cli.target import Verb, with_places
 from hearth.clients.discovery import ClientServer
 from hearth.clients.importer.planner import ImportedServer, ImportPlan
 from hearth.clients.table import KINDS, SCOPES
-from hearth.config.spelling import nearest
+from hearth.config.schema import nearest
 from hearth.errors import ConfigError, Refused
 from hearth.mcp.isolation import Mode
 from hearth.ops import import_servers

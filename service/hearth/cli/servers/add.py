@@ -10,8 +10,7 @@ import click
 from hearth.cli import asking, config_changes
 from hearth.cli.target import with_places
 from hearth.config import editor
-from hearth.config.schema import SERVER_KEYS
-from hearth.config.spelling import nearest, unknown
+from hearth.config.schema import SERVER_KEYS, nearest, unknown
 from hearth.config.value_kinds import BadValue
 from hearth.errors import Refused
 from hearth.ops import edit_config, import_servers

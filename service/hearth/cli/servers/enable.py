@@ -9,8 +9,7 @@ from hearth import config
 from hearth.cli import config_changes, target
 from hearth.cli.target import with_places
 from hearth.config import ServerSpec, editor
-from hearth.config.schema import PACKS, PACKS_KEY, SERVERS
-from hearth.config.spelling import nearest
+from hearth.config.schema import PACKS, PACKS_KEY, SERVERS, nearest
 from hearth.errors import ConfigError, VaultError
 from hearth.ops import edit_config
 from hearth.output import documents, table, terminal

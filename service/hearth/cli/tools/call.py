@@ -16,7 +16,7 @@ from hearth import config
 from hearth.cli import target
 from hearth.cli.target import Number, with_places
 from hearth.cli.tools import call_arguments, call_terminal
-from hearth.config.spelling import nearest
+from hearth.config.schema import nearest
 from hearth.control_client import running_daemon
 from hearth.errors import ConfigError, HearthError, UpstreamError
 from hearth.host import signals

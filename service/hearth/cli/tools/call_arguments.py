@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from hearth.config.spelling import nearest
+from hearth.config.schema import nearest
 
 Schema = Mapping[str, Any]
 

@@ -9,8 +9,7 @@ from hearth.cli import config_changes, target
 from hearth.cli.target import WholeNumber, with_places
 from hearth.cli.tools.pinned import approve, diff
 from hearth.config import ServerSpec, editor
-from hearth.config.schema import PACKS_KEY, SERVERS
-from hearth.config.spelling import nearest
+from hearth.config.schema import PACKS_KEY, SERVERS, nearest
 from hearth.errors import ConfigError
 from hearth.mcp import catalog
 from hearth.ops import edit_config, tool_catalog
