@@ -199,15 +199,10 @@ PLATFORM_MODULES_LEFT = {
     "bridge.remote.entry",
     "bridge.remote.errands",
     "bridge.remote.wires",
-    "clients.discovery",
     "control_client.service_state",
     "control_client.windows_task",
     "daemon.main",
     "demo.scratch",
-    "doctor.environment",
-    "doctor.folders",
-    "doctor.runner",
-    "secrets.keyring_process",
     "stdio_client",
 }
 

@@ -6,7 +6,6 @@ A client is installed if one of its files, its folder or its command exists.
 import fnmatch
 import os
 import shutil
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from hearth.clients.table import KINDS, LOCAL, PROJECT, USER, ClientKind, Config
 from hearth.config.document import Document, parse
 from hearth.config.loader import FILE_LIMIT_BYTES, read_file
 from hearth.errors import ConfigError
+from hearth.host import system
 from hearth.paths import home_dir
 
 # Message for a request about the current project when `here` returns None.
@@ -35,7 +35,7 @@ class ClientServer(NamedTuple):
 
 def this_machine() -> Machine:
     """Return this machine."""
-    return Machine(sys.platform, home_dir(), os.environ)
+    return Machine(system.PLATFORM, home_dir(), os.environ)
 
 
 def here() -> str | None:

@@ -1,8 +1,7 @@
 """Checks of `hearth doctor`, and the fixes that `--fix` may apply.
 
-    checks        every check by its id, with its meaning: the documentation's table
-    context       facts that several groups of checks need, each gathered once
-    runner        runs the groups in order, each with a timeout
+    checks        every check by its id, with its meaning: the documentation's table; the groups, and their runner
+    context       facts that several groups of checks need, each gathered once; the state of systemd among them
     fixes         the safe fixes
     render        findings and results as text
     one module for each subject: `look` gathers facts, `judge` turns them into findings and is pure

@@ -1,8 +1,19 @@
-"""Table of every check by its id: its meaning, and the fix that `--fix` applies. docs/doctor.md has the same. Pure."""
+"""Table of every check by its id, and the runner of their groups.
 
-from typing import NamedTuple
+docs/doctor.md has the same table. Groups run in their order, each with a timeout, whatever hangs in it.
+"""
 
-from hearth.findings import FixName
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from hearth.control_client import service_state
+from hearth.doctor import clients, daemon, endpoints, environment, installation, secrets, servers
+from hearth.doctor.context import CheckContext
+from hearth.findings import Finding, FixName, without_consequences
+from hearth.host import system
+from hearth.paths import Places
 
 
 class Check(NamedTuple):
@@ -130,3 +141,84 @@ CHECKS: dict[str, Check] = {
     "clients.leftover": Check("a connection is on record whose file or entry is gone"),
     "doctor.unfinished": Check("a look did not come to an end: a file system or a program hangs"),
 }  # fmt: skip
+
+
+# --- groups
+
+# Above every bound inside a group (systemctl 10 s, a keyring 18 s): for operations without a bound, such as access to
+# a network file system that hangs.
+GROUP_SECONDS = 25.0
+
+
+class CheckGroup(NamedTuple):
+    """Group of checks of the same subject."""
+
+    name: str
+    findings: Callable[[CheckContext], list[Finding]]
+
+
+def _group(name: str, look: Callable[[CheckContext], Any], judge: Callable[[Any], list[Finding]]) -> CheckGroup:
+    return CheckGroup(name, lambda context: judge(look(context)))
+
+
+if system.is_linux():
+    from hearth.doctor import units
+
+    _UNITS = _group("units", units.look, units.judge)
+else:
+    _UNITS = CheckGroup("units", lambda context: service_state.check(context.places))
+
+GROUPS = (
+    _group("installation", installation.look, installation.judge),
+    _group("environment", environment.look, environment.judge),
+    _group("config", servers.look_at_config, servers.judge_config),
+    _group("servers", servers.look, servers.judge),
+    _group("secrets", secrets.look, secrets.judge),
+    _group("network", environment.look_at_proxies, environment.judge_proxies),
+    _group("folders", installation.look_at_folders, installation.judge_folders),
+    _UNITS,
+    CheckGroup(
+        "socket",
+        lambda context: [] if context.is_locked_out() else endpoints.judge_socket(endpoints.look_at_socket(context)),
+    ),
+    _group("port", endpoints.look_at_port, endpoints.judge_port),
+    _group("daemon", daemon.look, daemon.judge),
+    _group("clients", clients.look, clients.judge),
+)
+
+
+def examine(places: Places, tell: Callable[[str], None] = lambda name: None) -> list[Finding]:
+    """Return all findings, in the order of display; `tell` is called with the name of each group before it runs."""
+    return without_consequences(list(_findings(CheckContext(places, os.environ), tell)))
+
+
+def _findings(context: CheckContext, tell: Callable[[str], None]) -> Iterator[Finding]:
+    for group in GROUPS:
+        tell(group.name)
+        yield from within(group, context, GROUP_SECONDS)
+
+
+def within(group: CheckGroup, context: CheckContext, seconds: float) -> list[Finding]:
+    """Return the findings of a group, or one finding that it did not end in time."""
+    found: list[list[Finding]] = []
+    failed: list[BaseException] = []
+
+    def go() -> None:
+        try:
+            found.append(group.findings(context))
+        except Exception as error:
+            failed.append(error)
+
+    # A daemon thread: a thread that hangs in the kernel must not keep the process from exiting.
+    thread = threading.Thread(target=go, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failed:
+        raise failed[0]
+    return found[0] if found else [_unfinished(group.name, seconds)]
+
+
+def _unfinished(name: str, seconds: float) -> Finding:
+    message = f"the look at {name} did not end within {seconds:g} s: a disk, a home on the network or a program hangs"
+    fix = "`df` and `mount` show a file system that stands still; `hearth doctor` looks again."
+    return Finding("doctor.unfinished", "broken", message, fix, name)

@@ -1,15 +1,17 @@
 """Doctor's checks of Hearth's environment: variables, the login's runtime folder, the clock, limits, WSL."""
 
+import importlib
 import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import hearth
 from hearth.doctor.context import CheckContext, me, owner
 from hearth.findings import Finding
+from hearth.host import system
 from hearth.paths import home_dir, runtime_dir
 from hearth.places import state_dir
 
@@ -68,7 +70,7 @@ def look(context: CheckContext) -> EnvironmentFacts:
     surroundings, living = context.surroundings(), context.living()
     named = context.environ.get("XDG_RUNTIME_DIR", "")
     limit, whose = _open_files(living.pid if living else 0, context.manager().service.get("LimitNOFILESoft", ""))
-    unset = sys.platform == "linux" and not named.startswith("/")
+    unset = system.is_linux() and not named.startswith("/")
     return EnvironmentFacts(
         shell=context.environ,
         service=surroundings.values,
@@ -108,7 +110,7 @@ def _newest(files: Sequence[str]) -> tuple[float, str]:
 
 def _open_files(pid: int, of_unit: str) -> tuple[int, str]:
     """Return the limit of open files: of the running daemon, of the unit's next start, or else of this shell."""
-    if sys.platform == "win32":
+    if system.is_windows():
         return sys.maxsize, "this shell"
     try:
         with open(f"/proc/{pid}/limits", encoding="ascii") as file:
@@ -118,8 +120,7 @@ def _open_files(pid: int, of_unit: str) -> tuple[int, str]:
         pass
     if of_unit.isdigit():
         return int(of_unit), "the service"
-    import resource
-
+    resource: Any = importlib.import_module("resource")  # Windows has none
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return (sys.maxsize if soft == resource.RLIM_INFINITY else soft), "this shell"
 
@@ -200,7 +201,7 @@ def foreign_variable(named: str, whose: int, user: int, writable: bool) -> Findi
 
 
 def _home(facts: EnvironmentFacts) -> Finding | None:
-    if sys.platform == "win32" or facts.home_owner in (None, facts.me):
+    if system.is_windows() or facts.home_owner in (None, facts.me):
         return None
     message = f"HOME is {home_dir()}, which belongs to user {facts.home_owner}, and you are {facts.me}, as after `sudo`"
     fix = "Run hearth as yourself, without sudo."

@@ -14,7 +14,7 @@ from hearth import registry
 from hearth.control_client import running_daemon
 from hearth.doctor import clients
 from hearth.doctor.context import CheckContext
-from hearth.doctor.socket_file import is_listened_to
+from hearth.doctor.endpoints import is_listened_to
 from hearth.errors import HearthError
 from hearth.findings import Finding, FixName, FixRequest, requested_fixes
 from hearth.host import install, system

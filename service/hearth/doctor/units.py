@@ -5,9 +5,7 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hearth.doctor import systemd_manager
-from hearth.doctor.context import CheckContext
-from hearth.doctor.systemd_manager import ManagerState, Properties
+from hearth.doctor.context import CheckContext, ManagerState, Properties, service_program
 from hearth.errors import HearthError
 from hearth.findings import Finding, FixRequest, State
 from hearth.host.install import service_files, systemd_user
@@ -68,7 +66,7 @@ def look(context: CheckContext) -> UnitFacts:
 
     seen, places = context.manager(), context.places
     socket, service = (systemd_unit.unit_name(places, kind) for kind in ("socket", "service"))
-    program = systemd_manager.program(seen)
+    program = service_program(seen)
     return UnitFacts(
         seen,
         (socket, service) if socket and service else None,
@@ -167,7 +165,7 @@ def _drop_ins(name: str, facts: UnitFacts) -> list[Finding]:
     if not where:
         return findings
     fix = f"Look at it, then mend or remove it: {facts.seen.systemctl} edit {name}"
-    program = systemd_manager.program(facts.seen)
+    program = service_program(facts.seen)
     if program and not facts.program_works and facts.files and program != facts.files[1].python:
         message = f"a drop-in ({where}) has {name} start {program}, which is not there"
         findings.append(Finding("units.drop_in", "broken", message, fix, name))

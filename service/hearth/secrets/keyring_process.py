@@ -21,6 +21,7 @@ import time
 from typing import Any
 
 from hearth.errors import VaultError
+from hearth.host import system
 from hearth.paths import runtime_dir
 
 # Time for a person to type the keyring's password, and less than a server gets to start.
@@ -80,7 +81,7 @@ def _run(request: dict[str, Any], seconds: float) -> dict[str, Any]:
 def _session_bus() -> dict[str, str]:
     # MCP clients pass on neither variable, but the bus of a login session is in a known place.
     bus = os.path.join(runtime_dir(), "bus")
-    known = "DBUS_SESSION_BUS_ADDRESS" in os.environ or sys.platform != "linux" or not os.path.exists(bus)
+    known = "DBUS_SESSION_BUS_ADDRESS" in os.environ or not system.is_linux() or not os.path.exists(bus)
     return {} if known else {"DBUS_SESSION_BUS_ADDRESS": f"unix:path={bus}"}
 
 
@@ -112,7 +113,7 @@ def main() -> int:
     answers, sys.stdout = sys.stdout, sys.stderr  # backends may print
     request = json.loads(sys.stdin.buffer.read())
     seconds = float(request["seconds"])
-    if sys.platform != "win32":
+    if hasattr(signal, "alarm"):
         # If the parent is gone by then, nothing else would stop a waiting process.
         signal.alarm(int(seconds + 2 * _STARTUP_SECONDS))
     found: list[dict[str, Any]] = []

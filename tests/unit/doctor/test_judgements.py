@@ -1,17 +1,19 @@
 """What doctor makes of facts that cannot be had on this machine, or not quickly."""
 
+import threading
 import time
 
 import pytest
 
 from hearth.clients.table import Table
-from hearth.doctor import clients, environment, http_port, runner, servers, systemd_manager, units
+from hearth.doctor import checks, clients, context, endpoints, environment, servers, units
 from hearth.doctor.context import CheckContext
-from hearth.doctor.daemon import failures
+from hearth.doctor.daemon import failures, find_cause, missing_variable
 from hearth.doctor.units import interpreter
 from hearth.findings import Finding, FixRequest, requested_fixes, verdict
 from hearth.host.linux.units import exec_word
 from hearth.paths import Places
+from hearth.upstreams.stdio import STRAY_MARK
 
 PLAIN = environment.EnvironmentFacts(
     shell={"HOME": "/home/a"}, service={"HOME": "/home/a"}, whose="the service", service_known=True,
@@ -21,7 +23,7 @@ PLAIN = environment.EnvironmentFacts(
 )  # fmt: skip
 
 
-LISTENING = http_port.PortFacts(
+LISTENING = endpoints.PortFacts(
     "mcp-http.socket", {"ActiveState": "active", "UnitFileState": "enabled", "Listen": "127.0.0.1:3847 (Stream)"},
     "systemctl --user", (), has_token=True, problem="",
 )  # fmt: skip
@@ -46,17 +48,17 @@ LISTENING = http_port.PortFacts(
         (LISTENING._replace(unit={}, served=["http://x"], problem="it is no token"), "port.token", "it is no token"),
     ],
 )
-def test_a_port_is_named_with_what_is_the_matter_with_it(facts: http_port.PortFacts, state: str, part: str) -> None:
-    [finding] = http_port.judge(facts)
+def test_a_port_is_named_with_what_is_the_matter_with_it(facts: endpoints.PortFacts, state: str, part: str) -> None:
+    [finding] = endpoints.judge_port(facts)
     assert (finding.id, part in finding.message) == (state, True), finding
 
 
-def sight(socket: str, service: str, result: str) -> systemd_manager.ManagerState:
+def sight(socket: str, service: str, result: str) -> context.ManagerState:
     units = [
         {"ActiveState": socket, "UnitFileState": "enabled"},
         {"ActiveState": service, "Result": result},
     ]
-    return systemd_manager.ManagerState("answers", socket=units[0], service=units[1])
+    return context.ManagerState("answers", socket=units[0], service=units[1])
 
 
 @pytest.mark.parametrize(
@@ -143,11 +145,11 @@ def test_the_interpreter_of_a_unit_is_read_as_it_was_written(path: str) -> None:
 
 
 def test_the_environment_of_a_service_is_the_manager_s_and_then_the_unit_s() -> None:
-    seen = systemd_manager.ManagerState(
+    seen = context.ManagerState(
         "answers", service={"Environment": 'PATH=/a:/b "X=1 2"'}, variables={"PATH": "/c", "Y": "z"}
     )
-    assert systemd_manager.environment(seen) == {"PATH": "/a:/b", "X": "1 2", "Y": "z"}
-    assert systemd_manager.parse_environment("not json") == {}
+    assert context.service_environment(seen) == {"PATH": "/a:/b", "X": "1 2", "Y": "z"}
+    assert context.parse_environment("not json") == {}
 
 
 def test_a_bridge_entry_says_what_it_needs_and_which_daemon_it_leads_to() -> None:
@@ -172,10 +174,34 @@ def test_what_two_findings_want_is_done_once() -> None:
 
 
 def test_a_look_that_hangs_is_told_and_does_not_hold_up_the_rest() -> None:
-    import threading
-
     over = threading.Event()
-    group = runner.CheckGroup("folders", lambda context: [][: over.wait(60)])
-    (found,) = runner.within(group, CheckContext(Places(), {}), 0.01)
+    group = checks.CheckGroup("folders", lambda context: [][: over.wait(60)])
+    (found,) = checks.within(group, CheckContext(Places(), {}), 0.01)
     over.set()
     assert (found.id, found.subject, found.state) == ("doctor.unfinished", "folders", "broken")
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        ("its last words: KeyError: 'TOKEN'", "TOKEN"),
+        ("Error: GITHUB_PERSONAL_ACCESS_TOKEN environment variable is required", "GITHUB_PERSONAL_ACCESS_TOKEN"),
+        ("BRAVE_API_KEY is not set", "BRAVE_API_KEY"),
+        ("Missing required environment variable: SLACK_BOT_TOKEN", "SLACK_BOT_TOKEN"),
+        ("Please set `NOTION_TOKEN` | at main.js:3", "NOTION_TOKEN"),
+        ("the variable NOT_SET is not set in the daemon's environment", "NOT_SET"),
+        ("ended (exit code 1) before it answered; its last words: ERR_MODULE_NOT_FOUND", ""),
+        ("connect ECONNREFUSED 127.0.0.1:80", ""),
+        ("API_KEY was rejected", ""),
+    ],
+)
+def test_a_missing_variable_is_named(error: str, name: str) -> None:
+    assert missing_variable(error) == name
+    kind = find_cause(error)
+    assert (kind.check if kind else "") == ("servers.variable" if name else "")
+
+
+def test_output_in_place_of_mcp_is_recognised() -> None:
+    kind = find_cause(f"did not answer within 1 s; its last words: {STRAY_MARK}Listening")
+    assert kind
+    assert kind.check == "servers.stdout"

@@ -60,7 +60,7 @@ def doctor(places: Places, fix: bool, yes: bool, dry_run: bool, verbose: bool, a
 
 
 def _examine(places: Places) -> list[Finding]:
-    from hearth.doctor.runner import examine
+    from hearth.doctor.checks import examine
 
     with Spinner("looking") as spinner:
         return examine(places, lambda name: spinner.tell(f"looking at {name}"))

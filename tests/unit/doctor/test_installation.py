@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from hearth.doctor.environment import foreign_variable
-from hearth.doctor.folders import Folder, FolderFacts, Room, judge, tightness, unfitness
+from hearth.doctor.installation import Folder, FolderFacts, Room, judge_folders, tightness, unfitness
 
 ME, OTHER = 1000, 1001
 PLENTY = Room("/r", False, 1 << 30, 1 << 20)
@@ -70,7 +70,7 @@ def test_a_file_system_that_takes_no_more_is_broken(room: Room, check: str | Non
 
 def test_one_cause_is_told_once() -> None:
     outer, inner = folder(stat.S_IFDIR, 0o755, ME, "/r"), folder(stat.S_IFDIR, 0o755, ME, "/r/inner")
-    found = judge(FolderFacts([outer, inner], MINE, [PLENTY], ME))
+    found = judge_folders(FolderFacts([outer, inner], MINE, [PLENTY], ME))
     assert [(finding.id, finding.subject) for finding in found] == [("folders.open", "/r")]
     full = PLENTY._replace(free_bytes=0)
-    assert [finding.id for finding in judge(FolderFacts([MINE], MINE, [full, full], ME))] == ["folders.full"]
+    assert [finding.id for finding in judge_folders(FolderFacts([MINE], MINE, [full, full], ME))] == ["folders.full"]

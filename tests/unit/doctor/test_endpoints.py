@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from hearth.doctor import http_port
+from hearth.doctor import endpoints
 from hearth.doctor.context import CheckContext, DaemonReply
 from hearth.findings import Finding
 from hearth.paths import Places
@@ -27,7 +27,7 @@ def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def findings(status: dict[str, object]) -> list[Finding]:
     manager = SimpleNamespace(http={}, systemctl="systemctl --user")
     context = SimpleNamespace(places=Places(), manager=lambda: manager, word=lambda: DaemonReply(status))
-    return http_port.judge(http_port.look(cast(CheckContext, context)))
+    return endpoints.judge_port(endpoints.look_at_port(cast(CheckContext, context)))
 
 
 def linked(file: Path) -> None:
