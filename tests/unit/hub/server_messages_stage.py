@@ -44,6 +44,13 @@ class Stage:
         meta = declaring(bytes(member.caller.capabilities), level=level)
         return sent(member, self.server, self.instance, b"%d" % self._count, method=method, meta=meta)
 
+    def asked(self, *question: Any, **more: Any) -> tuple[Session, Kept]:
+        """A client with a call, in the midst of which the server asks."""
+        member, sink = self.client()
+        self.call(member)
+        self.ask(*question, **more)
+        return member, sink
+
     def ask(self, method: str = ELICIT, id: object = "q", params: object = FORM, cause: int | None = None) -> None:
         message = json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
         self.relay.asked(self.instance, self.connection, json.parse(message), cause)

@@ -44,6 +44,16 @@ class Stage:
         parking = SuspendedCalls(lambda: 60.0, lambda: 9, levels.attached)
         self.pipeline = Pipeline(catalogue, binding, self.forwarding, parking, loop, UrlVisits())
 
+    def successor(self, script: dict[str, object]) -> Scripted:
+        """The connection of the instance's next process."""
+        successor = Scripted(self.instance, script)
+
+        async def connect(owner: Owner, tenant: ClientContext) -> Scripted:
+            return successor
+
+        self.instance._opener._connect = connect
+        return successor
+
     def forward(
         self,
         member: Session,
@@ -129,12 +139,7 @@ async def test_a_call_whose_turn_comes_when_nothing_can_be_sent_fails_and_so_doe
 
 async def test_a_server_that_ends_fails_what_it_had_and_the_next_one_takes_those_who_wait_for_their_turn() -> None:
     stage = Stage(max_concurrency=1)
-    successor = Scripted(stage.instance, legacy_script())
-
-    async def connect(owner: Owner, tenant: ClientContext) -> Scripted:
-        return successor
-
-    stage.instance._opener._connect = connect
+    successor = stage.successor(legacy_script())
     member, sink = client()
     for number in range(1, 4):
         stage.forward(member, number)
@@ -280,12 +285,7 @@ async def test_a_call_that_a_server_has_not_taken_at_its_end_is_the_next_one_s(n
             raise UpstreamError("server 's' is not running")
 
     stage = Stage()
-    successor = Scripted(stage.instance, legacy_script(**{"tools/call": {"content": []}}))
-
-    async def connect(owner: Owner, tenant: ClientContext) -> Scripted:
-        return successor
-
-    stage.instance._opener._connect = connect
+    successor = stage.successor(legacy_script(**{"tools/call": {"content": []}}))
     if noticed:
         stage.instance.lost(stage.connection)
     else:
@@ -299,12 +299,7 @@ async def test_a_call_that_a_server_has_not_taken_at_its_end_is_the_next_one_s(n
 
 async def test_a_call_is_not_the_next_one_s_if_that_describes_the_tool_as_nobody_has_approved() -> None:
     stage = Stage()
-    successor = Scripted(stage.instance, legacy_script(**{"tools/call": {"content": []}}))
-
-    async def connect(owner: Owner, tenant: ClientContext) -> Scripted:
-        return successor
-
-    stage.instance._opener._connect = connect
+    successor = stage.successor(legacy_script(**{"tools/call": {"content": []}}))
     stage.instance.lost(stage.connection)
     stage.server.catalogs.known[capabilities.FULL] = offering(tools=["t"])
     stage.server.withheld = lambda offered: frozenset({"t"})  # type: ignore[method-assign]

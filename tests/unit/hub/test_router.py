@@ -1,11 +1,20 @@
-"""A client's line to whoever answers it, by era and method; on a whole hub with servers of the test's."""
+"""A client's line to whoever answers it, by era and method; on a whole hub with servers of the test's.
 
+Unknown protocol versions and notifications: one warning of each kind for a client.
+
+Input that is required in the middle of a call, on a whole hub.
+"""
+
+import logging
 from pathlib import Path
 
 import pytest
 
+from hearth.hub import router as unknown_messages
+from hearth.hub.router import UnknownMessages
 from hearth.mcp import versions
-from unit.conversations import until
+from unit.conversations import modern_script, until
+from unit.hub.outlets import Kept
 from unit.hub.whole_hub import ENVELOPE, PLENTY, Stage, answer
 
 # --- eras
@@ -220,3 +229,162 @@ async def test_a_call_to_a_server_that_ends_is_an_error_and_the_next_finds_anoth
     stage.ask(member, "tools/call", 2, name="a__t")
     await stage.on("a", "tools/call", 2)
     assert len(stage.servers["a"].connections) == 2
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+async def test_an_unknown_version_in_initialize_is_a_warning_once_per_client(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = Stage(tmp_path)
+    for name in ("one", "two"):
+        member, _ = stage.client(initialized=False)
+        for id in (1, 2):
+            stage.ask(member, "initialize", id, protocolVersion="2031-01-01", clientInfo={"name": name})
+    assert warnings(caplog) == [
+        f"unknown protocol version '2031-01-01' from client '{name}'" for name in ("one", "two")
+    ]
+
+
+@pytest.mark.parametrize("version", sorted(versions.VERSIONS))
+async def test_a_known_version_is_no_warning(version: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage(tmp_path)
+    member, _ = stage.client(initialized=False)
+    stage.ask(member, "initialize", protocolVersion=version)
+    assert warnings(caplog) == []
+
+
+async def test_an_unknown_version_in_a_modern_request_is_a_warning_once_per_client(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = Stage(tmp_path)
+    member, _ = stage.client(initialized=False)
+    for id in (1, 2):
+        stage.ask(member, "tools/list", id, _meta={**ENVELOPE, versions.PROTOCOL_VERSION_KEY: "2031-01-01"})
+    assert warnings(caplog) == ["unknown protocol version '2031-01-01' from a client"]
+
+
+async def test_an_unknown_notification_is_a_warning_once_per_client(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = Stage(tmp_path, s=PLENTY)
+    for _ in range(2):
+        member, _ = stage.client()
+        for method in (*sorted(versions.CLIENT_NOTIFICATIONS), "notifications/new", "notifications/newer"):
+            stage.tell(member, method)
+    assert warnings(caplog) == ["unknown notification 'notifications/new' from a client: ignored"] * 2
+
+
+async def test_an_unknown_notification_that_is_passed_on_is_a_warning_with_the_server(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = Stage(tmp_path, s=PLENTY)
+    member, _ = stage.client()
+    stage.ask(member, "tools/call", name="s__t", arguments={})
+    await stage.on("s", "tools/call")
+    stage.tell(member, "notifications/new")
+    assert warnings(caplog) == ["unknown notification 'notifications/new' from a client: passed on to server 's'"]
+
+
+def test_what_a_client_sent_is_shown_cut_and_without_control_characters(caplog: pytest.LogCaptureFixture) -> None:
+    UnknownMessages().version("client", "\x1b[2J\u202e" + "x" * 500)
+    [said] = warnings(caplog)
+    assert said.isprintable() and said.isascii() and len(said) < 200
+
+
+def test_the_record_of_clients_is_bounded(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(unknown_messages, "CLIENTS_LIMIT", 2)
+    record = UnknownMessages()
+    for client in ("a", "b", "c", "c", "a"):
+        record.version(client, "new")
+    assert len(record._warned) == 2
+    assert len(warnings(caplog)) == 4
+
+
+RICH = {**ENVELOPE, versions.CLIENT_CAPABILITIES_KEY: {"elicitation": {"form": {}, "url": {}}}}
+FORM = {"message": "Really?", "requestedSchema": {"type": "object"}}
+URL = {"mode": "url", "message": "Go", "url": "https://x.example", "elicitationId": "e1"}
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("tools/call", {"name": "a__t"}), ("prompts/get", {"name": "a__p"}), ("resources/read", {"uri": "r:1"})],
+)
+async def test_a_modern_client_s_retry_goes_on_with_its_parked_call(
+    tmp_path: Path, method: str, params: dict[str, object]
+) -> None:
+    stage = Stage(tmp_path, a=PLENTY)
+    member, sink = stage.client(initialized=False)
+    stage.ask(member, method, 1, **params, _meta=RICH)
+    request = await stage.on("a", method)
+    connection = stage.connection("a")
+    for count in (1, 2):
+        connection.say("elicitation/create", FORM, id=f"q{count}")
+        required = (await answer(sink, count))["result"]
+        assert required["resultType"] == "input_required"
+        responses = {key: {"action": "decline"} for key in required["inputRequests"]}
+        state = {"requestState": required["requestState"], "inputResponses": responses}
+        stage.ask(member, method, count + 1, **params, **state, _meta={**RICH, "progressToken": "p"})
+        assert connection.answers[-1] == {"jsonrpc": "2.0", "id": f"q{count}", "result": {"action": "decline"}}
+    connection.give(request["id"], {"content": [], "contents": [], "messages": []})
+    assert (await answer(sink, 3))["id"] == 3
+    assert connection.methods().count(method) == 1
+    stage.ask(member, method, 4, **params, **state, _meta=RICH)
+    assert (await answer(sink, 4))["error"]["data"] == {"reason": "spent"}
+
+
+async def test_a_state_that_is_not_hearth_s_is_refused_where_the_server_cannot_have_given_it(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, a=PLENTY)
+    member, sink = stage.client(initialized=False)
+    stage.ask(member, "tools/call", name="a__t", requestState="foreign", _meta=RICH)
+    assert (await answer(sink))["error"]["data"] == {"reason": "expired"}
+    # A legacy client's params are its own business.
+    stage.ask(member, "tools/call", 2, name="a__t", requestState="mine")
+    assert (await stage.on("a", "tools/call"))["params"]["requestState"] == "mine"
+
+
+async def test_a_demand_for_urls_is_put_to_a_modern_client_and_the_call_made_afresh(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, a=PLENTY)
+    member, sink = stage.client(initialized=False)
+    stage.ask(member, "tools/call", 1, name="a__t", arguments={"x": 1}, _meta=RICH)
+    first = await stage.on("a", "tools/call")
+    connection = stage.connection("a")
+    connection.refuse(first["id"], -32042, "visit", {"elicitations": [URL]})
+    required = (await answer(sink))["result"]
+    responses = {key: {"action": "accept"} for key in required["inputRequests"]}
+    state = {"requestState": required["requestState"], "inputResponses": responses}
+    stage.ask(member, "tools/call", 2, name="a__t", arguments={"x": 1}, **state, _meta={**RICH, "v/k": 1})
+    connection.say("notifications/elicitation/complete", {"elicitationId": "e1"})
+    again = await stage.on("a", "tools/call", 2)
+    assert again["params"] == {"name": "t", "arguments": {"x": 1}, "_meta": {"v/k": 1}}
+    connection.give(again["id"], {"content": []})
+    assert (await answer(sink, 2))["result"]["content"] == []
+
+
+async def test_a_demand_for_urls_is_relayed_to_a_legacy_client_which_is_told_of_the_end_of_it(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, a=PLENTY)
+    (member, sink), (_, others) = stage.client(), stage.client()
+    stage.ask(member, "tools/call", name="a__t")
+    request = await stage.on("a", "tools/call")
+    stage.connection("a").refuse(request["id"], -32042, "visit", {"elicitations": [URL]})
+    assert (await answer(sink))["error"]["code"] == -32042
+    stage.connection("a").say("notifications/elicitation/complete", {"elicitationId": "e1"})
+    assert sink.messages("notify")[-1]["params"] == {"elicitationId": "e1"}
+    assert others.said == []
+
+
+async def test_a_legacy_client_is_asked_what_a_modern_server_requires(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, a=modern_script())
+    sink = Kept()
+    member = stage.hub.open_session(sink, "lines")
+    stage.ask(member, "initialize", protocolVersion="2025-11-25", capabilities={"elicitation": {}})
+    stage.ask(member, "tools/call", 2, name="a__t")
+    first = await stage.on("a", "tools/call")
+    asked = {"inputRequests": {"q": {"method": "elicitation/create", "params": FORM}}}
+    stage.connection("a").give(first["id"], {"resultType": "input_required", **asked})
+    await until(lambda: sink.heard("ask"), "the client is asked")
+    stage.receive(member, {"id": sink.messages("ask")[0]["id"], "result": {"action": "decline"}})
+    again = await stage.on("a", "tools/call", 2)
+    assert again["params"]["inputResponses"] == {"q": {"action": "decline"}}

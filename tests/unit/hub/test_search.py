@@ -181,17 +181,21 @@ async def test_a_server_that_takes_too_long_is_named(tmp_path: Path) -> None:
     assert "have not answered: the tools of slow" in found
 
 
-async def test_the_same_lists_have_one_index_and_others_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[int] = []
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the indexes that are made."""
+    sizes: list[int] = []
 
     class Counted(ToolIndex):
         def __init__(self, tools: Any) -> None:
             super().__init__(tools)
-            made.append(len(self))
+            sizes.append(len(self))
 
     monkeypatch.setattr(search, "ToolIndex", Counted)
+    return sizes
+
+
+async def test_the_same_lists_have_one_index_and_others_another(tmp_path: Path, made: list[int]) -> None:
     stage = Stage(tmp_path, files=FILES, mail=MAIL)
     member, sink = stage.client(mode=SEARCH)
     again, other = stage.client(mode=SEARCH)
@@ -206,16 +210,8 @@ async def test_the_same_lists_have_one_index_and_others_another(
 
 
 async def test_a_large_index_is_made_beside_the_loop_once_for_all_who_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: list[int]
 ) -> None:
-    made: list[int] = []
-
-    class Counted(ToolIndex):
-        def __init__(self, tools: Any) -> None:
-            super().__init__(tools)
-            made.append(len(self))
-
-    monkeypatch.setattr(search, "ToolIndex", Counted)
     monkeypatch.setattr(search, "AT_ONCE", 2)
     stage = Stage(tmp_path, files=FILES, mail=MAIL)
     member, sink = stage.client(mode=SEARCH)
