@@ -12,7 +12,7 @@ from hearth.errors import HearthError, InstallationChanged, UpstreamError
 from hearth.hub.bindings import DEFAULT_LOG_LEVEL, LogLevels
 from hearth.hub.calls import Call
 from hearth.hub.catalog import Target, View
-from hearth.hub.logins import Logins
+from hearth.hub.client_requests import Logins
 from hearth.mcp import translate, versions
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance

@@ -13,12 +13,11 @@ from hearth.errors import HearthError, MessageError
 from hearth.hub.bindings import Binding, LogLevels
 from hearth.hub.calls import Call, ClientRequest
 from hearth.hub.catalog import Catalog, completion_lookup, named_lookup, resource_lookup
-from hearth.hub.client_requests import ClientRequests
+from hearth.hub.client_requests import ClientRequests, take_answer
 from hearth.hub.dispatcher import Dispatcher, broken
 from hearth.hub.input_required import SuspendedCalls
 from hearth.hub.large_results import URI_SCHEME
 from hearth.hub.local_handlers import InitializeHandler, Listing, client_info
-from hearth.hub.logins import take_answer
 from hearth.hub.pipeline import Pipeline, unknown_method
 from hearth.hub.sessions import FULL, ReplySink, Session
 from hearth.hub.subscriptions import Subscriptions
