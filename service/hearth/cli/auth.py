@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from hearth import config as configuration
+from hearth.cli import target
+from hearth.cli.messages import note
 from hearth.cli.target import WholeNumber, with_places
 from hearth.config import ServerSpec
 from hearth.errors import ConfigError, LoginFailed
@@ -66,10 +67,8 @@ def login(places: Places, name: str, no_browser: bool, paste: bool, timeout: int
     # A program that reads the JSON passes the address on to a person.
     opens = not (no_browser or paste)
     where = asyncio.run(_log_in(spec, timeout, opens, pastes=paste, address_to_stderr=as_json))
-    if as_json:
-        documents.show({"server": name, "loggedIn": True, "where": where})
-        return
-    click.echo(f"Logged in to {table.clean(name)}. The tokens are in {where}.")
+    said = f"Logged in to {table.clean(name)}. The tokens are in {where}."
+    documents.tell(as_json, {"server": name, "loggedIn": True, "where": where}, said)
 
 
 async def _log_in(spec: ServerSpec, seconds: int, opens: bool, pastes: bool, address_to_stderr: bool) -> str:
@@ -114,7 +113,11 @@ def status(places: Places, name: str | None, as_json: bool) -> None:
     from hearth.upstreams.oauth import logins
     from hearth.upstreams.oauth.store import Store
 
-    servers = [_server(places, name)] if name else [spec for spec in _servers(places).values() if spec.url]
+    servers = (
+        [_server(places, name)]
+        if name
+        else [spec for spec in target.examined(places).config.servers.values() if spec.url]
+    )
     store = Store()
     found: list[dict[str, Any]] = []
     for spec in servers:
@@ -132,7 +135,7 @@ def status(places: Places, name: str | None, as_json: bool) -> None:
         click.echo("\n".join(table.columns(("SERVER", "STATE", "AT", "TOKEN", "SCOPES"), rows, terminal.width())))
         for each in found:
             for problem in each.get("problems", ()):
-                click.echo(f"{click.style('note:', fg='yellow')} {table.clean(problem)}", err=True)
+                note(table.clean(problem))
 
 
 def _row(found: dict[str, Any]) -> tuple[str, ...]:
@@ -186,15 +189,8 @@ def logout(places: Places, name: str, as_json: bool) -> None:
         click.echo(f"They could not be ended there ({table.clean(reason)}): they are good until they expire.", err=True)
 
 
-def _servers(places: Places) -> dict[str, ServerSpec]:
-    found = configuration.examine(places)
-    if found.problems:
-        raise ConfigError(found.problems)
-    return dict(found.config.servers)
-
-
 def _server(places: Places, name: str) -> ServerSpec:
-    servers = _servers(places)
+    servers = target.examined(places).config.servers
     if name not in servers:
         known = ", ".join(key for key, spec in servers.items() if spec.url) or "none"
         raise ConfigError([f"there is no server {name!r} in {places.config_file()}; with a url: {known}"])

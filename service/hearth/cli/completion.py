@@ -143,55 +143,51 @@ def separate_prefix(word: str, current: str) -> str:
     return word.removesuffix(current)
 
 
-class Bash(BashComplete):
-    """Completion for bash."""
+class _WholeLine(ShellComplete):
+    """Completion for a shell whose script hands over the line up to the cursor."""
 
-    source_template: ClassVar[str] = _BASH
     _prefix = ""
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """Return the words before the cursor, and the one at it."""
-        if "COMP_LINE" not in os.environ:  # a script of an older version
-            return super().get_completion_args()
-        words, last = split_line(os.environ["COMP_LINE"])
-        self._prefix = separate_prefix(last, os.environ.get("COMP_CURRENT", ""))
+        if "COMP_LINE" in os.environ:
+            words, last = split_line(os.environ["COMP_LINE"])
+        else:  # a script of an older version, or of zsh
+            words, last = super().get_completion_args()
+        self._prefix = self._prefix_of(last)
         return words, last
+
+    def _prefix_of(self, word: str) -> str:
+        return option_prefix(word)
+
+
+class Bash(_WholeLine, BashComplete):
+    """Completion for bash."""
+
+    source_template: ClassVar[str] = _BASH
+
+    def _prefix_of(self, word: str) -> str:
+        return separate_prefix(word, os.environ.get("COMP_CURRENT", ""))
 
     def format_completion(self, item: "CompletionItem[str]") -> str:
         """Return the kind of an item and the text that bash inserts."""
         return f"{item.type},{str(item.value).removeprefix(self._prefix)}"
 
 
-class Zsh(ZshComplete):
+class Zsh(_WholeLine, ZshComplete):
     """Completion for zsh."""
 
     source_template: ClassVar[str] = _ZSH
-    _prefix = ""
-
-    def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the cursor, and the one at it."""
-        words, last = super().get_completion_args()
-        self._prefix = option_prefix(last)
-        return words, last
 
     def format_completion(self, item: "CompletionItem[str]") -> str:
         """Return three lines: the kind, the value, and the description or `_`."""
         return f"{item.type}\n{self._prefix}{item.value}\n{_one_line(item) or '_'}"
 
 
-class Fish(FishComplete):
+class Fish(_WholeLine, FishComplete):
     """Completion for fish."""
 
     source_template: ClassVar[str] = _FISH
-    _prefix = ""
-
-    def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the cursor, and the one at it."""
-        if "COMP_LINE" not in os.environ:  # a script of an older version
-            return super().get_completion_args()
-        words, last = split_line(os.environ["COMP_LINE"])
-        self._prefix = option_prefix(last)
-        return words, last
 
     def format_completion(self, item: "CompletionItem[str]") -> str:
         """Return the kind of an item and its value, with the description after a tab."""
@@ -353,10 +349,7 @@ def _printer(shell: str) -> click.Command:
     @click.pass_context
     def print_script(ctx: click.Context, /, as_json: bool) -> None:
         text = script(shell, ctx.find_root().command)
-        if as_json:
-            documents.show({"shell": shell, "script": text})
-        else:
-            click.echo(text)
+        documents.tell(as_json, {"shell": shell, "script": text}, text)
 
     help_text = f"""Print the completion script of {shell}.
 

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import click
@@ -11,16 +11,16 @@ from click.shell_completion import CompletionItem
 
 from hearth import config as configuration
 from hearth.cli import asking, config_changes, target
-from hearth.cli.servers import add
+from hearth.cli.messages import completed, suggestion
 from hearth.cli.target import with_places
 from hearth.config import editor
 from hearth.config import show as config_show
 from hearth.config.loader import FILE_LIMIT_BYTES, read_file
-from hearth.config.schema import AT_START, SERVER_KEYS, SERVERS, SETTINGS, nearest, path_of, variable_of
+from hearth.config.schema import AT_START, SERVER_KEYS, SERVERS, SETTINGS, path_of, variable_of
 from hearth.config.value_kinds import BadValue
 from hearth.errors import ConfigError
 from hearth.host import private_files
-from hearth.ops import edit_config, import_servers
+from hearth.ops import edit_config
 from hearth.output import documents, status_lines, table, terminal
 from hearth.paths import Places
 from hearth.secrets import references
@@ -59,10 +59,7 @@ def path(places: Places, as_json: bool) -> None:
       hearth config path --json | jq .exists
     """
     found = places.config_file()
-    if as_json:
-        documents.show({"path": found, "exists": os.path.exists(found)})
-    else:
-        click.echo(found)
+    documents.tell(as_json, {"path": found, "exists": os.path.exists(found)}, found)
 
 
 @config.command()
@@ -79,9 +76,7 @@ def show(places: Places, as_json: bool) -> None:
       hearth config show
       HEARTH_IDLE_TIMEOUT=0 hearth config show --json | jq .settings.idle_timeout
     """
-    found = configuration.examine(places)
-    if found.problems:
-        raise ConfigError(found.problems)
+    found = target.examined(places)
     if as_json:
         documents.show(config_show.document(found))
         return
@@ -91,13 +86,13 @@ def show(places: Places, as_json: bool) -> None:
     ]
     click.echo("\n".join(table.columns(("SETTING", "VALUE", "FROM"), rows, terminal.width())))
     for name, spec in found.config.servers.items():
-        click.echo(f"\nmcpServers.{table.clean(name)}  ({found.server_origin(name)})")
-        for key, value in config_show.server(spec).items():
-            click.echo(f"  {key} = {documents.text(value, None)}")
+        _show_entry(f"mcpServers.{table.clean(name)}  ({found.server_origin(name)})", config_show.server(spec))
     for name, spec in found.config.packs.items():
-        click.echo(f"\npacks.{table.clean(name)}")
-        for key, value in config_show.pack(spec).items():
-            click.echo(f"  {key} = {documents.text(value, None)}")
+        _show_entry(f"packs.{table.clean(name)}", config_show.pack(spec))
+
+
+def _show_entry(title: str, entry: Mapping[str, Any]) -> None:
+    click.echo("\n".join(["", title, *(f"  {key} = {documents.text(value, None)}" for key, value in entry.items())]))
 
 
 @config.command()
@@ -117,17 +112,13 @@ def check(places: Places, as_json: bool) -> int:
     found = configuration.examine(places)
     enabled = [spec for spec in found.config.servers.values() if not spec.disabled]
     warnings = found.warnings + references.unresolved(enabled, os.environ)
-    if as_json:
-        click.echo(json.dumps({"path": found.path, "problems": found.problems, "warnings": warnings}, indent=2))
-        return ConfigError.exit_code if found.problems else 0
-    for problem in found.problems:
-        click.echo(f"{click.style('problem:', fg='red')} {table.clean(problem)}")
-    for warning in warnings:
-        click.echo(f"{click.style('warning:', fg='yellow')} {table.clean(warning)}")
+    lines = [f"{click.style('problem:', fg='red')} {table.clean(problem)}" for problem in found.problems]
+    lines += [f"{click.style('warning:', fg='yellow')} {table.clean(warning)}" for warning in warnings]
     if not found.problems:
         servers = status_lines.count(len(found.config.servers), "MCP server")
         state = f"is right: {servers}" if found.config.hash else "does not exist, so the defaults hold"
-        click.echo(f"{found.path} {state}.")
+        lines.append(f"{found.path} {state}.")
+    documents.tell(as_json, {"path": found.path, "problems": found.problems, "warnings": warnings}, *lines)
     return ConfigError.exit_code if found.problems else 0
 
 
@@ -180,12 +171,9 @@ def _offer_another_try(path: str, text: bytes, error: ConfigError, as_json: bool
 
 
 def _say(as_json: bool, changed: edit_config.Changed, daemon: str | None) -> None:
-    if as_json:
-        documents.show(config_changes.document("edited", os.path.basename(changed.path), changed, False, [], daemon))
-    elif daemon is None:
-        click.echo(f"{changed.path} is not changed.")
-    else:
-        click.echo(f"{changed.path} is changed. {daemon}")
+    document = config_changes.document("edited", os.path.basename(changed.path), changed, False, [], daemon)
+    said = "is not changed." if daemon is None else f"is changed. {daemon}"
+    documents.tell(as_json, document, f"{changed.path} {said}")
 
 
 # --- get and set
@@ -209,7 +197,7 @@ class KeyName(NamedTuple):
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     places = target.places_of(ctx)
     servers = target.configured(places) if places else {}
-    return [CompletionItem(name) for name in key_names(servers) if name.startswith(incomplete)]
+    return completed(key_names(servers), incomplete)
 
 
 @config.command(short_help="Print one value.")
@@ -228,9 +216,7 @@ def get(places: Places, key: str, as_json: bool) -> None:
       hearth config get mcpServers.github.command
       hearth config get mcpServers.github --json | jq .value.args
     """
-    found = configuration.examine(places)
-    if found.problems:
-        raise ConfigError(found.problems)
+    found = target.examined(places)
     name = parse_key(key, found.config.servers)
     if name.setting:
         value, origin = config_show.setting_value(found.config, name.setting), found.origin(name.setting)
@@ -238,20 +224,16 @@ def get(places: Places, key: str, as_json: bool) -> None:
         server = name.server or ""
         entry = config_show.server(found.config.servers[server])
         value, origin = entry.get(name.key) if name.key else entry, found.server_origin(server)
-    if as_json:
-        documents.show({"key": key, "value": value, "origin": origin})
-    else:
-        click.echo(value if isinstance(value, str) else documents.text(value, None))
+    shown = value if isinstance(value, str) else documents.text(value, None)
+    documents.tell(as_json, {"key": key, "value": value, "origin": origin}, shown)
 
 
 @config.command("set", short_help="Change one value.")
 @click.argument("key", shell_complete=_complete)
 @click.argument("value", required=False)
 @click.option("--unset", is_flag=True, help="Take the value out, so that the default holds.")
-@click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
-@documents.json_option()
-@with_places
-def set_(places: Places, key: str, value: str | None, unset: bool, dry_run: bool, as_json: bool) -> None:
+@config_changes.with_edit
+def set_(edit: config_changes.ConfigEdit, key: str, value: str | None, unset: bool) -> None:
     """Change one value in the config file: of a setting, or of a key of a server. Every other byte of the file stays.
     A value that cannot be used is refused, and so is a file with mistakes (exit code 2). A running daemon takes the
     change up at once.
@@ -268,7 +250,7 @@ def set_(places: Places, key: str, value: str | None, unset: bool, dry_run: bool
     """
     if unset == (value is not None):
         raise click.UsageError("Give a VALUE, or --unset, and not both.")
-    path, notes = places.config_file(), list[str]()
+    path, notes = edit.path, list[str]()
 
     def make(data: bytes | None) -> bytes:
         name = parse_key(key, edit_config.examined(path, data).config.servers)
@@ -280,14 +262,14 @@ def set_(places: Places, key: str, value: str | None, unset: bool, dry_run: bool
             return editor.unassigned(path, data, name.path)
         parsed = parse_value(name, value)
         if name.server and name.key:
+            from hearth.ops import import_servers  # the other verbs do without it
+
             notes[:] = import_servers.place_elsewhere(name.server, {name.key: parsed})
         return editor.assigned(path, data, name.path, parsed)
 
     if os.environ.get(variable_of(key)):
         notes.append(f"{variable_of(key)} is set in this shell, and wins over the file")
-    config_changes.apply_change(
-        places, key, "unset" if unset else "set", make, dry_run, as_json, notes, at_start=key in AT_START
-    )
+    edit.value(key, "unset" if unset else "set", make, notes, at_start=key in AT_START)
 
 
 # --- keys
@@ -319,8 +301,8 @@ def parse_value(name: KeyName, text: str) -> Any:
             raise click.UsageError(
                 "Name a key of the server, such as `.call_timeout`; `hearth add` writes a whole one."
             )
-        found = add.parse_setting(name.key, text)
-        add.check_setting(name.key, found)
+        found = config_changes.parse_setting(name.key, text)
+        config_changes.check_setting(name.key, found)
         return found
     kind = SETTINGS[name.setting]
     found = kind.from_text(text)
@@ -337,5 +319,4 @@ def key_names(servers: Iterable[str]) -> list[str]:
 
 
 def _hint(text: str, known: Iterable[str]) -> str:
-    near = nearest(text, list(known))
-    return f" Did you mean {near!r}?" if near else " `hearth config show` lists what there is."
+    return f" {suggestion(text, known, '`hearth config show` lists what there is.')}"

@@ -1,10 +1,17 @@
-"""Text and JSON that verbs print about a change to the config."""
+"""Changes of the config by verbs: their options, the text and JSON that they print, and values of servers' keys."""
 
 import difflib
-from typing import Any
+import functools
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import click
 
+from hearth.cli.messages import note
+from hearth.cli.target import with_places
+from hearth.config.schema import SERVER_KEYS, nearest, unknown
+from hearth.config.value_kinds import BadValue
 from hearth.ops import edit_config
 from hearth.ops.edit_config import Change, Changed
 from hearth.output import documents, table
@@ -18,7 +25,7 @@ def diff(changed: Changed) -> list[str]:
     return [line.rstrip("\r") for line in found]
 
 
-def document(action: str, name: str, changed: Changed, dry_run: bool, notes: list[str], daemon: str | None) -> Any:
+def document(action: str, name: str, changed: Changed, dry_run: bool, notes: Sequence[str], daemon: str | None) -> Any:
     """Return the change as a JSON document."""
     return {
         "action": action,
@@ -27,7 +34,7 @@ def document(action: str, name: str, changed: Changed, dry_run: bool, notes: lis
         "dryRun": dry_run,
         "created": changed.former is None,
         "diff": diff(changed),
-        "warnings": notes + changed.warnings,
+        "warnings": [*notes, *changed.warnings],
         "daemon": daemon,
     }
 
@@ -37,34 +44,80 @@ def _lines(data: bytes) -> list[str]:
     return data.decode(encoding, "replace").split("\n")
 
 
-# --- single values
+class ConfigEdit(NamedTuple):
+    """Options of a verb that changes the config: which file, and `--dry-run` and `--json`."""
+
+    places: Places
+    dry_run: bool
+    as_json: bool
+
+    @property
+    def path(self) -> str:
+        """Path of the config."""
+        return self.places.config_file()
+
+    def value(self, name: str, action: str, make: Change, notes: Sequence[str] = (), at_start: bool = False) -> None:
+        """Change one value and print the result. `make` may add to the notes. Raises ConfigError, Refused.
+
+        `at_start`: the change takes effect at the next start of the daemon.
+        """
+        changed = edit_config.change(self.places, make, self.dry_run)._replace(warnings=[])
+        is_new = changed.new != changed.former
+        daemon = edit_config.tell_daemon(self.places, at_start) if is_new and not self.dry_run else None
+        said = f"{name} is {action} already." if not is_new else f"{name} is {action} in {changed.path}. {daemon}"
+        self.show(action, name, changed, daemon, notes, notes, table.clean(said), is_shown=is_new)
+
+    def show(
+        self,
+        action: str,
+        name: str,
+        changed: Changed,
+        daemon: str | None,
+        notes: Sequence[str],
+        warnings: Sequence[str],
+        *lines: str,
+        is_shown: bool = True,
+    ) -> None:
+        """Print a change: a document with the notes, or these warnings and the lines; for a dry run, the diff."""
+        if self.as_json:
+            documents.show(document(action, name, changed, self.dry_run, notes, daemon))
+            return
+        note(*warnings)
+        click.echo("\n".join(diff(changed) if self.dry_run and is_shown else lines))
 
 
-def apply_change(
-    places: Places,
-    name: str,
-    action: str,
-    make: Change,
-    dry_run: bool,
-    as_json: bool,
-    notes: list[str] | None = None,
-    at_start: bool = False,
-) -> None:
-    """Change the config and print the result. `make` may add to the notes. Raises ConfigError, Refused.
+def with_edit(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--dry-run`, `--json` and the target options to a verb, and pass it `edit` instead of them."""
 
-    `at_start`: the change takes effect at the next start of the daemon.
-    """
-    changed = edit_config.change(places, make, dry_run)._replace(warnings=[])
-    is_new = changed.new != changed.former
-    daemon = edit_config.tell_daemon(places, at_start) if is_new and not dry_run else None
-    if as_json:
-        documents.show(document(action, name, changed, dry_run, notes or [], daemon))
-        return
-    for note in notes or ():
-        click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
-    if not is_new:
-        click.echo(table.clean(f"{name} is {action} already."))
-    elif dry_run:
-        click.echo("\n".join(diff(changed)))
-    else:
-        click.echo(table.clean(f"{name} is {action} in {changed.path}. {daemon}"))
+    @click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
+    @documents.json_option()
+    @with_places
+    @functools.wraps(function)
+    def verb(*arguments: Any, places: Places, dry_run: bool, as_json: bool, **options: Any) -> Any:
+        return function(*arguments, edit=ConfigEdit(places, dry_run, as_json), **options)
+
+    return verb
+
+
+# --- values of servers' keys
+
+
+def parse_setting(key: str, text: str) -> Any:
+    """Parse the value of a key: as JSON where it is valid and the key takes more than texts, else as text."""
+    if key in ("command", "cwd", "url"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def check_setting(key: str, value: object) -> None:
+    """Refuse a key or a value that a server's entry cannot have. Raises click.UsageError."""
+    if key not in SERVER_KEYS:
+        raise click.UsageError(f"For a server, {unknown(key, nearest(key, SERVER_KEYS))}.")
+    try:
+        SERVER_KEYS[key].check(value)
+    except BadValue as exc:
+        inside = "".join(f" {part}" for part in exc.at)
+        raise click.UsageError(f"{key}{inside} {exc}.") from exc

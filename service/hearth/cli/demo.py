@@ -1,6 +1,5 @@
 """`hearth demo`."""
 
-import json
 import os
 import shlex
 import shutil
@@ -13,11 +12,11 @@ import click
 
 from hearth.cli.target import WholeNumber
 from hearth.demo.report import Report, Side
+from hearth.output import documents, table
 from hearth.output.spinner import Spinner
 from hearth.output.table import box
 from hearth.paths import Places
 
-MEGABYTE = 1_000_000
 # Width of the first table's label column: with two columns of figures the table fills 80 cells.
 LABEL_CELLS = 47
 
@@ -51,10 +50,7 @@ def demo(agents: int, as_json: bool) -> int:
     bridge = [sys.executable, "-I", "-S", bridge_file(), *places.arguments()]
     with Spinner("preparing a scratch home") as spinner:
         report = run(Commands(bridge, status), agents, spinner.tell)
-    if as_json:
-        click.echo(json.dumps(report.as_document(), indent=2))
-    else:
-        click.echo("\n".join(report_lines(report, terminal.shows_unicode(), _program())))
+    documents.tell(as_json, report.as_document(), *report_lines(report, terminal.shows_unicode(), _program()))
     return 0 if is_good(report) else 1
 
 
@@ -80,45 +76,24 @@ def figures(report: Report, apart: Side, unicode: bool) -> list[str]:
     """Return the table that compares shared with separate servers."""
     servers = " and ".join(report.servers)
     title = f"{report.agents} agents that use {servers}".ljust(LABEL_CELLS)
-    groups = [
-        [[title, "each its own", "with Hearth"]],
-        [["processes of MCP servers", *_both(report, apart, lambda side: str(len(side.server_pids)))]],
-        _memory_rows(report, apart),
-        _time_rows(report, apart),
-    ]
-    return box(groups, unicode)
-
-
-def _both(report: Report, apart: Side, show: Callable[[Side], str]) -> list[str]:
-    return [show(apart), show(report.hearth)]
-
-
-def _memory_rows(report: Report, apart: Side) -> list[list[str]]:
-    return [
-        [
-            f"memory of everything ({report.measure})",
-            *_both(report, apart, lambda side: megabytes(side.total_bytes)),
-        ],
-        ["  MCP servers", *_both(report, apart, lambda side: megabytes(side.servers_bytes))],
-        ["  daemon", *_both(report, apart, lambda side: megabytes(side.daemon_bytes))],
-        [f"  {report.agents} bridges", *_both(report, apart, lambda side: megabytes(side.bridges_bytes))],
-    ]
-
-
-def _time_rows(report: Report, apart: Side) -> list[list[str]]:
     count = report.agents
-    return [
-        [
-            f"first answer, {count} agents at once, none running",
-            *_both(report, apart, lambda side: _ms(side.together.first_answer)),
-        ],
-        [
-            f"tools listed, {count} agents at once, none running",
-            *_both(report, apart, lambda side: _ms(side.together.tools_listed)),
-        ],
-        ["first answer, one more agent", *_both(report, apart, lambda side: _ms(side.one_more.first_answer))],
-        ["tools listed, one more agent", *_both(report, apart, lambda side: _ms(side.one_more.tools_listed))],
+    groups: list[dict[str, Callable[[Side], str]]] = [
+        {"processes of MCP servers": lambda side: str(len(side.server_pids))},
+        {
+            f"memory of everything ({report.measure})": lambda side: megabytes(side.total_bytes),
+            "  MCP servers": lambda side: megabytes(side.servers_bytes),
+            "  daemon": lambda side: megabytes(side.daemon_bytes),
+            f"  {count} bridges": lambda side: megabytes(side.bridges_bytes),
+        },
+        {
+            f"first answer, {count} agents at once, none running": lambda side: _ms(side.together.first_answer),
+            f"tools listed, {count} agents at once, none running": lambda side: _ms(side.together.tools_listed),
+            "first answer, one more agent": lambda side: _ms(side.one_more.first_answer),
+            "tools listed, one more agent": lambda side: _ms(side.one_more.tools_listed),
+        },
     ]
+    rows = [[[label, show(apart), show(report.hearth)] for label, show in group.items()] for group in groups]
+    return box([[[title, "each its own", "with Hearth"]], *rows], unicode)
 
 
 def proofs(report: Report, unicode: bool) -> list[str]:
@@ -188,7 +163,7 @@ def is_good(report: Report) -> bool:
 
 def megabytes(size: float) -> str:
     """Format a number of bytes as megabytes."""
-    return f"{size / MEGABYTE:.1f} MB" if size else "-"
+    return table.megabytes(size or None, 1)
 
 
 def _ms(seconds: Sequence[float]) -> str:

@@ -9,6 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from hearth import __version__
+from hearth.cli.messages import completed
 from hearth.output import documents
 from hearth.wire.frames import PROTOCOL_VERSION
 
@@ -21,7 +22,7 @@ def _complete_verb(ctx: click.Context, parameter: click.Parameter, incomplete: s
             return []
         group = found
     names = group.list_commands(ctx) if isinstance(group, click.Group) else []
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return completed(names, incomplete)
 
 
 @click.command(short_help="Explain a verb.")
@@ -40,10 +41,7 @@ def help(ctx: click.Context, /, verb: tuple[str, ...], as_json: bool) -> None:
       hearth help --json | jq -r '.verbs[].name'
     """
     found = _find(ctx.find_root(), verb)
-    if as_json:
-        documents.show(_document(found))
-    else:
-        click.echo(found.get_help())
+    documents.tell(as_json, _document(found), found.get_help())
 
 
 def _find(context: click.Context, words: tuple[str, ...]) -> click.Context:

@@ -1,4 +1,4 @@
-"""Failures of the command line: one sentence on stderr, one exit code. No other module maps errors to exit codes.
+"""Messages of the command line. A failure is one sentence on stderr and one exit code; no other module maps them.
 
 0  done, or there was nothing to do
 1  something is wrong, and the sentence says what
@@ -13,8 +13,10 @@ import errno
 import io
 import os
 import sys
+from collections.abc import Iterable
 
 import click
+from click.shell_completion import CompletionItem
 
 from hearth.errors import ConfigError, HearthError
 from hearth.output.table import harmless
@@ -61,3 +63,31 @@ def styled(line: str) -> str:
     """Return a line of a diff in its colour."""
     colours = {"+": "green", "-": "red", "@": "cyan"}
     return click.style(line, fg=colours[line[0]]) if line[:1] in colours else line
+
+
+def note(*texts: str) -> None:
+    """Print notes on stderr."""
+    for text in texts:
+        click.echo(f"{click.style('note:', fg='yellow')} {text}", err=True)
+
+
+def complain(*problems: str) -> None:
+    """Print problems on stderr that do not end the verb."""
+    for problem in problems:
+        click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
+
+
+# --- names that are typed
+
+
+def suggestion(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the question whether the most similar name was meant; `otherwise` if none is similar."""
+    from hearth.config.schema import nearest
+
+    near = nearest(word, list(known))
+    return f"Did you mean {near!r}?" if near else otherwise
+
+
+def completed(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    """Return the names that begin with the typed text, for completion."""
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]

@@ -1,7 +1,5 @@
 """`hearth secret set|list|remove`."""
 
-import json
-import os
 import sys
 import time
 
@@ -9,7 +7,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from hearth import config as configuration
-from hearth.cli.target import choose, with_places
+from hearth.cli.messages import completed
+from hearth.cli.target import places_of, with_places
 from hearth.control_client import running_daemon
 from hearth.errors import VaultError
 from hearth.output import documents, table, terminal
@@ -39,11 +38,11 @@ def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
     try:
         names = set(Vault("secrets").entries())
         if ctx.command.name == "set":
-            given = {**ctx.find_root().params, **{key: value for key, value in ctx.params.items() if value}}
-            names |= _users(choose(given.get("profile"), given.get("config"), os.environ)).keys()
-    except (VaultError, click.UsageError):
+            places = places_of(ctx)
+            names |= _users(places).keys() if places else set()
+    except VaultError:
         return []
-    return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+    return completed(sorted(names), incomplete)
 
 
 def _users(places: Places) -> dict[str, list[str]]:
@@ -81,13 +80,11 @@ def set_(places: Places, name: str, as_json: bool) -> None:
     with Spinner(_WAITING):
         where = Vault("secrets").put(name, value)
     reference, restart = f"${{keyring:{name}}}", _running_users(places, name)
-    if as_json:
-        documents.show({"name": name, "where": where, "reference": reference, "needRestart": restart})
-        return
-    click.echo(f"Stored in {where}. In the config, write {reference} where it is needed.")
+    said = [f"Stored in {where}. In the config, write {reference} where it is needed."]
     if restart:
         command = " ".join(["hearth", "restart", *places.arguments()])
-        click.echo(f"{table.clean(', '.join(restart))}: taken at the next start; now: {command}")
+        said.append(f"{table.clean(', '.join(restart))}: taken at the next start; now: {command}")
+    documents.tell(as_json, {"name": name, "where": where, "reference": reference, "needRestart": restart}, *said)
 
 
 def _value(name: str) -> str:
@@ -141,17 +138,15 @@ def list_(places: Places, as_json: bool) -> None:
         }
         for name in sorted({*stored, *users})
     ]
-    if as_json:
-        click.echo(json.dumps(entries, indent=2))
-    elif not entries:
-        click.echo("No secret is stored. `hearth secret set NAME` stores one.")
-    else:
-        rows = [
-            (name, _age(entry["changedAt"]), str(entry["where"] or "not stored"), ", ".join(users.get(name, [])) or "-")
-            for entry in entries
-            for name in [str(entry["name"])]
-        ]
-        click.echo("\n".join(table.columns(("NAME", "SINCE", "WHERE", "SERVERS"), rows, terminal.width())))
+    rows = [
+        (name, _age(entry["changedAt"]), str(entry["where"] or "not stored"), ", ".join(users.get(name, [])) or "-")
+        for entry in entries
+        for name in [str(entry["name"])]
+    ]
+    lines = table.columns(("NAME", "SINCE", "WHERE", "SERVERS"), rows, terminal.width())
+    documents.tell(
+        as_json, entries, *(lines if rows else ["No secret is stored. `hearth secret set NAME` stores one."])
+    )
 
 
 def _age(changed_at: object) -> str:
@@ -176,9 +171,7 @@ def remove(places: Places, name: str, as_json: bool) -> None:
     if not found:
         raise VaultError(f"no secret {name!r} is stored; `hearth secret list` shows those that are")
     users = _users(places).get(name, [])
-    if as_json:
-        documents.show({"name": name, "removed": True, "servers": users})
-        return
-    click.echo(f"Removed {table.clean(name)}.")
+    said = [f"Removed {table.clean(name)}."]
     if users:
-        click.echo(f"{table.clean(', '.join(users))}: refers to it in the config, and will not start without it.")
+        said.append(f"{table.clean(', '.join(users))}: refers to it in the config, and will not start without it.")
+    documents.tell(as_json, {"name": name, "removed": True, "servers": users}, *said)

@@ -12,10 +12,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from hearth import paths, places
+from hearth.cli.messages import completed, suggestion
 from hearth.paths import Places
 
 if TYPE_CHECKING:
     from hearth.config import ServerSpec
+    from hearth.config.layers import Examination
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -45,7 +47,7 @@ def profile_names() -> list[str]:
 
 def complete_profile(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the profiles that begin with the typed text."""
-    return [CompletionItem(name) for name in profile_names() if name.startswith(incomplete)]
+    return completed(profile_names(), incomplete)
 
 
 def choose(profile: str | None, config: str | None, environ: Mapping[str, str]) -> paths.Places:
@@ -97,9 +99,20 @@ def with_places(function: Callable[..., Any]) -> Callable[..., Any]:
 # --- names of servers
 
 
+def examined(places: Places) -> "Examination":
+    """Return the configuration in force. Raises ConfigError if it has problems."""
+    from hearth import config  # takes 5 ms, which `hearth version` saves
+    from hearth.errors import ConfigError
+
+    found = config.examine(places)
+    if found.problems:
+        raise ConfigError(found.problems)
+    return found
+
+
 def configured(places: Places) -> "dict[str, ServerSpec]":
     """Return the servers of the config, as far as it can be read."""
-    from hearth import config  # takes 5 ms, which `hearth version` saves
+    from hearth import config
 
     return dict(config.examine(places).config.servers)
 
@@ -116,7 +129,7 @@ def complete_server(ctx: click.Context, parameter: click.Parameter, incomplete: 
     places = places_of(ctx)
     names = configured(places) if places else {}
     taken = ctx.params.get(parameter.name or "") or ()
-    return [CompletionItem(name) for name in names if name.startswith(incomplete) and name not in taken]
+    return completed((name for name in names if name not in taken), incomplete)
 
 
 def places_of(ctx: click.Context) -> Places | None:
@@ -131,12 +144,8 @@ def places_of(ctx: click.Context) -> Places | None:
 
 def check_server_names(names: Iterable[str], known: Iterable[str], where: str) -> None:
     """Raise click.UsageError for the first unknown name; the error suggests the most similar one."""
-    from hearth.config.schema import nearest
-
     known = list(known)
     for name in names:
-        if name in known:
-            continue
-        near = nearest(name, known)
-        hint = f" Did you mean {near!r}?" if near else f" Known: {', '.join(known)}." if known else ""
-        raise click.UsageError(f"There is no server {name!r} in {where}.{hint}")
+        if name not in known:
+            hint = suggestion(name, known, f"Known: {', '.join(known)}.") if known else ""
+            raise click.UsageError(f"There is no server {name!r} in {where}. {hint}".rstrip())

@@ -22,3 +22,11 @@ def text(document: object, indent: int | None = 2) -> str:
 def show(document: object) -> None:
     """Print a document on standard output."""
     click.echo(text(document))
+
+
+def tell(as_json: bool, document: object, *lines: str) -> None:
+    """Print a document for programs, or these lines for people."""
+    if as_json:
+        show(document)
+    elif lines:
+        click.echo("\n".join(lines))

@@ -111,6 +111,11 @@ def _fit_end(text: str, width: int) -> str:
     return fit(text, width) if width_of(text) <= width else fit(text[::-1], width)[::-1]
 
 
+def megabytes(size: object, digits: int = 0) -> str:
+    """Return a size in bytes as megabytes; a dash if it is unknown."""
+    return f"{size / 1e6:.{digits}f} MB" if isinstance(size, int | float) else NOTHING
+
+
 def duration(seconds: float) -> str:
     """Return a duration as a person says it."""
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):

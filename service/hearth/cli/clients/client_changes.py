@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from hearth import secret_patterns
+from hearth.cli.messages import suggestion
 from hearth.clients.connector import EntryChange, TableOutcome
 from hearth.clients.importer import templates
 from hearth.clients.importer.templates import Secret
@@ -41,11 +42,8 @@ def diff(outcome: TableOutcome) -> list[str]:
     """Return the changed entries as a diff, without their secrets."""
     if not outcome.changes:
         return []
-    path = outcome.table.path
-    lines = [
-        f"--- {'/dev/null' if outcome.is_made else path}",
-        f"+++ {'/dev/null' if outcome.is_removed else path}",
-    ]
+    path, nothing = outcome.table.path, "/dev/null"
+    lines = [f"--- {nothing if outcome.is_made else path}", f"+++ {nothing if outcome.is_removed else path}"]
     for change in outcome.changes:
         lines.append(f"@@ {'.'.join((*outcome.table.keys, change.name))} @@")
         lines += [f"-{line}" for line in _lines(path, change.was, change.former, change)]
@@ -193,12 +191,9 @@ def complete_client(ctx: click.Context, parameter: click.Parameter, incomplete: 
 
 def check_names(names: Iterable[str]) -> list[str]:
     """Return each name once. Raises click.UsageError for the first unknown name, with the most similar one."""
-    from hearth.config.schema import nearest
-
     names = list(dict.fromkeys(names))
     for name in names:
         if name not in KINDS:
-            near = nearest(name, KINDS)
-            hint = f"Did you mean {near!r}?" if near else f"Known: {', '.join(KINDS)}."
+            hint = suggestion(name, KINDS, f"Known: {', '.join(KINDS)}.")
             raise click.UsageError(f"There is no client {name!r}. {hint}")
     return names

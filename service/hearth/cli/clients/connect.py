@@ -1,6 +1,5 @@
 """`hearth connect` and `hearth disconnect`."""
 
-import json
 import sys
 from typing import Any
 
@@ -10,7 +9,7 @@ from hearth import config
 from hearth.bridge.options import MODES
 from hearth.cli import asking
 from hearth.cli.clients import client_changes, import_
-from hearth.cli.messages import styled
+from hearth.cli.messages import complain, note, styled
 from hearth.cli.target import with_places
 from hearth.clients import backups, connector, discovery
 from hearth.clients.connector import TableOutcome
@@ -105,12 +104,11 @@ def connect(
     if as_json:
         changes = [client_changes.document(outcome, "connected", dry_run) for outcome in links.outcomes]
         stayed = [{**import_.place(each.found), "reason": each.reason} for each in left]
-        document = {"clients": changes, "left": stayed, "problems": problems}
-        documents.show(document)
+        documents.show({"clients": changes, "left": stayed, "problems": problems})
     else:
         _say_left(left)
         _report(links.outcomes, dry_run)
-        _complain(problems)
+        complain(*problems)
     return code or links.exit_code
 
 
@@ -190,8 +188,7 @@ def _show(outcomes: list[TableOutcome]) -> None:
 def _say_left(left: list[LeftAlone]) -> None:
     for each in left:
         client = client_changes.title(each.found.table.client)
-        sentence = table.clean(f"{client}: {each.found.name} stays as it is: {each.reason}")
-        click.echo(f"{click.style('note:', fg='yellow')} {sentence}", err=True)
+        note(table.clean(f"{client}: {each.found.name} stays as it is: {each.reason}"))
     if left:
         click.echo("Mend the servers and connect again; --no-try replaces their entries all the same.", err=True)
 
@@ -201,11 +198,10 @@ def _report(outcomes: list[TableOutcome], dry_run: bool) -> None:
         _show(outcomes)
     for outcome in outcomes:
         title = client_changes.title(outcome.table.client)
-        for note in outcome.notes:
-            click.echo(f"{click.style('note:', fg='yellow')} {title}: {note}", err=True)
+        note(*(f"{title}: {each}" for each in outcome.notes))
         if outcome.table.scope == PROJECT and outcome.changes:
             shared = "is shared with others, and has paths of this machine in it now"
-            click.echo(f"{click.style('note:', fg='yellow')} {outcome.table.path} {shared}", err=True)
+            note(f"{outcome.table.path} {shared}")
     changed = [outcome for outcome in outcomes if outcome.changes]
     if dry_run:
         click.echo(f"{len(changed)} of {len(outcomes)} would change." if changed else "Nothing would change.")
@@ -221,11 +217,6 @@ def _report(outcomes: list[TableOutcome], dry_run: bool) -> None:
         click.echo("Nothing had to be changed.")
 
 
-def _complain(problems: list[str]) -> None:
-    for problem in problems:
-        click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
-
-
 # --- printing
 
 
@@ -236,7 +227,7 @@ def _print(places: Places, clients: tuple[str, ...], every: bool, entry: dict[st
     options = (("--mode", entry["mode"]), ("--role", entry["role"]), ("--agent-id", entry["agent_id"]))
     extra = [word for option, value in options if value for word in (option, value)]
     found = client_config(places, entry["servers"], entry["name"] or connector.WHOLE, extra)
-    click.echo(json.dumps(found, indent=2))
+    documents.show(found)
 
 
 def _note_unknown(places: Places, servers: tuple[str, ...]) -> None:
@@ -259,18 +250,11 @@ def _note_unknown(places: Places, servers: tuple[str, ...]) -> None:
 def show_clients(as_json: bool) -> int:
     """Print the clients on this machine."""
     rows = [_client_row(each) for each in discovery.tables(discovery.here())]
-    if as_json:
-        documents.show(rows)
-        return 0
-    if not rows:
-        click.echo("No MCP client was found on this machine. `hearth connect --print` prints what to give to any.")
-        return 0
     cells = [[row["client"], row["scope"], row["path"], _client_state(row)] for row in rows]
-    for line in table.columns(["CLIENT", "SCOPE", "FILE", "STATE"], cells, terminal.width()):
-        click.echo(line)
-    click.echo(
-        "\n`hearth connect CLIENT` connects one, `hearth connect --all` every one; files of a project with --scope."
-    )
+    lines = table.columns(["CLIENT", "SCOPE", "FILE", "STATE"], cells, terminal.width())
+    step = "`hearth connect CLIENT` connects one, `hearth connect --all` every one; files of a project with --scope."
+    nothing = "No MCP client was found on this machine. `hearth connect --print` prints what to give to any."
+    documents.tell(as_json, rows, *([*lines, "", step] if rows else [nothing]))
     return 0
 
 
@@ -336,10 +320,8 @@ def disconnect(clients: tuple[str, ...], every: bool, below: str | None, dry_run
     else:
         report_restored(outcomes, dry_run)
         _say_unconnected(names, [table.client for table in connected])
-        for problem in problems:
-            click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
-        for problem in damaged if not is_in_the_way else ():
-            click.echo(f"{click.style('note:', fg='yellow')} {problem}", err=True)
+        complain(*problems)
+        note(*(damaged if not is_in_the_way else ()))
     return code
 
 
@@ -349,8 +331,7 @@ def report_restored(outcomes: list[TableOutcome], dry_run: bool) -> None:
         for line in client_changes.shown(outcome) if dry_run else ():
             click.echo(styled(line))
         title = client_changes.title(outcome.table.client)
-        for note in outcome.notes:
-            click.echo(f"{click.style('note:', fg='yellow')} {title}: {note}", err=True)
+        note(*(f"{title}: {each}" for each in outcome.notes))
         if outcome.changes and not dry_run:
             click.echo(f"{title} is disconnected: {_deed(outcome)}.")
     if not outcomes:

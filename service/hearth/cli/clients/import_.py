@@ -10,11 +10,11 @@ import click
 
 from hearth.cli import asking
 from hearth.cli.clients import client_changes
+from hearth.cli.messages import note, suggestion
 from hearth.cli.target import Verb, with_places
 from hearth.clients.discovery import ClientServer
 from hearth.clients.importer.planner import ImportedServer, ImportPlan
 from hearth.clients.table import KINDS, SCOPES
-from hearth.config.schema import nearest
 from hearth.errors import ConfigError, Refused
 from hearth.mcp.isolation import Mode
 from hearth.ops import import_servers
@@ -131,8 +131,7 @@ def _split_targets(words: Iterable[str]) -> tuple[list[str], list[str]]:
         elif os.path.exists(word) or os.sep in word or word.endswith((".json", ".jsonc", ".toml")):
             files.append(word)
         else:
-            near = nearest(word, KINDS)
-            hint = f"Did you mean {near!r}?" if near else f"Known: {', '.join(KINDS)}."
+            hint = suggestion(word, KINDS, f"Known: {', '.join(KINDS)}.")
             raise click.UsageError(f"{word!r} is neither a client nor a file. {hint}")
     return clients, files
 
@@ -155,8 +154,7 @@ def _gather(clients: list[str], files: list[str], scopes: tuple[str, ...], own: 
 
 def show(made: ImportPlan, found: Gathered, places: Places) -> None:
     """Print the plan."""
-    for problem in found.problems:
-        click.echo(f"{click.style('note:', fg='yellow')} {problem}; its servers are left out", err=True)
+    note(*(f"{problem}; its servers are left out" for problem in found.problems))
     lines = plan_lines(made, places.config_file(), terminal.width())
     click.echo("\n".join(lines) or nothing_found(found))
 
@@ -287,17 +285,16 @@ def as_document(plan: ImportPlan, path: str) -> dict[str, Any]:
                 "entry": each.entry,
                 "isolation": each.mode,
                 "reason": each.reason,
-                "from": [place(found) for found in each.sources],
+                "from": list(map(place, each.sources)),
                 "secrets": each.secrets,
                 "notes": each.notes,
             }
             for each in plan.servers
         ],
         "present": [
-            {"name": each.name, "from": [place(found) for found in each.sources], "notes": each.notes}
-            for each in plan.matched
+            {"name": each.name, "from": list(map(place, each.sources)), "notes": each.notes} for each in plan.matched
         ],
-        "bridges": [place(found) for found in plan.bridges],
+        "bridges": list(map(place, plan.bridges)),
         "left": [{**place(each.found), "reason": each.reason} for each in plan.left],
         "secrets": [
             {"name": name, "servers": each.servers, "stored": not each.is_new} for name, each in plan.secrets.items()
@@ -308,10 +305,4 @@ def as_document(plan: ImportPlan, path: str) -> dict[str, Any]:
 def place(found: ClientServer) -> dict[str, Any]:
     """Return the location of an entry as a JSON document."""
     where = found.table
-    return {
-        "client": where.client,
-        "path": where.path,
-        "scope": where.scope,
-        "folder": where.folder,
-        "name": found.name,
-    }
+    return {key: getattr(where, key) for key in ("client", "path", "scope", "folder")} | {"name": found.name}

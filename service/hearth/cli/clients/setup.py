@@ -10,6 +10,7 @@ import click
 from hearth.cli import asking
 from hearth.cli.clients import import_
 from hearth.cli.clients.import_ import Manner, client_options, with_manner
+from hearth.cli.messages import complain, note
 from hearth.cli.target import with_places
 from hearth.clients.connector import TableOutcome
 from hearth.clients.discovery import ClientServer
@@ -75,14 +76,15 @@ def setup(
         answers = Answers(_ask_beside(spinner) if manner.can_ask else None, is_later=manner.dry_run)
         planned = _planned(places, wishes, answers)
     if not planned.gathered.tables:
-        _report_nothing(planned, places, manner.as_json)
+        document = as_document(planned, places, [], [], done=False)
+        documents.tell(manner.as_json, document, import_.nothing_found(planned.gathered))
         return 0
     if not manner.as_json:
         _show(planned, places)
         import_.say_more(clients, scopes, answers)
     if manner.dry_run:
         if manner.as_json:
-            _print(planned, places, [], [], done=False)
+            documents.show(as_document(planned, places, [], [], done=False))
         return 0
     if not planned.is_done():
         _ask_for_leave(manner)
@@ -138,7 +140,7 @@ def _do(places: Places, planned: SetupPlan, as_json: bool) -> int:
     finished = setup_plan.connect(places, planned._replace(service=service), trials)
     problems += finished.links.problems
     if as_json:
-        _print(finished, places, trials, problems, done=not problems)
+        documents.show(as_document(finished, places, trials, problems, done=not problems))
     else:
         _report(finished, places, trials, problems)
     return _UNFINISHED if problems else 0
@@ -155,34 +157,24 @@ def _tried(places: Places, planned: SetupPlan) -> list[Trial]:
 
 
 def _show(planned: SetupPlan, places: Places) -> None:
-    for problem in planned.gathered.problems:
-        click.echo(f"{click.style('note:', fg='yellow')} {problem}; it is left out", err=True)
+    note(*(f"{problem}; it is left out" for problem in planned.gathered.problems))
     click.echo("\n".join(plan_lines(planned, places, home_dir(), terminal.width())))
     if not planned.gathered.found:
         click.echo(f"{import_.nothing_found(planned.gathered)} `hearth add NAME -- COMMAND` adds one.")
-
-
-def _report_nothing(planned: SetupPlan, places: Places, as_json: bool) -> None:
-    if as_json:
-        _print(planned, places, [], [], done=False)
-    else:
-        click.echo(import_.nothing_found(planned.gathered))
 
 
 def _report(finished: SetupPlan, places: Places, trials: list[Trial], problems: list[str]) -> None:
     for outcome in finished.links.changed:
         names = ", ".join(table.clean(change.name) for change in outcome.changes)
         click.echo(f"{import_servers.title(outcome.table.client)} is connected: {names} in {outcome.table.path}.")
-        for note in outcome.notes:
-            click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
+        note(*outcome.notes)
     units = finished.service.units
     if units and units.enabled:
         click.echo(f"{units.manager} listens on {places.socket} and starts the daemon with the first connection.")
     logged = {each.server for each in trials if os.path.exists(places.server_log(each.server))}
     lines = trial_lines(finished, trials, terminal.width(), logged)
     click.echo("\n".join(lines + summary_lines(finished, trials, logged)))
-    for problem in problems:
-        click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
+    complain(*problems)
     if problems:
         click.echo("Not everything could be done. Mend that; `hearth setup` again does what is left.", err=True)
     _say_undo(finished, places)
@@ -198,11 +190,6 @@ def _say_undo(finished: SetupPlan, places: Places) -> None:
         words.append(shlex.join(["hearth", "remove", "NAME", *places.arguments()]))
     secrets = ", which names the secrets that are left over" if finished.imports.secrets else ""
     click.echo(f"Undo: {', '.join(f'`{word}`' for word in words)}{secrets}.")
-
-
-def _print(found: SetupPlan, places: Places, trials: list[Trial], problems: list[str], done: bool) -> None:
-    document = as_document(found, places, trials, problems, done)
-    documents.show(document)
 
 
 # --- text and document
@@ -229,12 +216,17 @@ def _files(links: Links, home: str) -> list[str]:
 
 
 def _change(outcome: TableOutcome) -> str:
-    replaced = [change.name for change in outcome.changes if change.was is not None]
-    added = [change.name for change in outcome.changes if change.was is None]
+    replaced, added = _names(outcome)
     where = f" in {outcome.table.folder}" if outcome.table.folder else ""
     said = [f"{', '.join(replaced)}{where} through Hearth"] if replaced else []
     said += [f"{', '.join(added)} added, which offers every server"] if added else []
     return "; ".join(said)
+
+
+def _names(outcome: TableOutcome) -> tuple[list[str], list[str]]:
+    """Return the names of the entries that are replaced, and of those that are added."""
+    replaced = [change.name for change in outcome.changes if change.was is not None]
+    return replaced, [change.name for change in outcome.changes if change.was is None]
 
 
 def _service(service: ServiceStep, home: str) -> list[str]:
@@ -322,8 +314,7 @@ def as_document(
                 "client": each.table.client,
                 "path": each.table.path,
                 "keys": list(each.table.keys),
-                "replaced": [change.name for change in each.changes if change.was is not None],
-                "added": [change.name for change in each.changes if change.was is None],
+                **dict(zip(("replaced", "added"), _names(each), strict=True)),
                 "notes": each.notes,
             }
             for each in setup.links.changed

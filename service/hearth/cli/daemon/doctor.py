@@ -1,6 +1,5 @@
 """`hearth doctor`."""
 
-import json
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ import click
 from hearth.cli.target import with_places
 from hearth.errors import Refused
 from hearth.findings import Finding, as_document, is_well, requested_fixes, verdict
+from hearth.output import documents
 from hearth.output.spinner import Spinner
 from hearth.paths import Places
 
@@ -55,7 +55,7 @@ def doctor(places: Places, fix: bool, yes: bool, dry_run: bool, verbose: bool, a
     elif not as_json:
         _say_what_fix_would_do(findings, fix)
     if as_json:
-        click.echo(json.dumps({**as_document(findings), **({"mended": _documents(done)} if fix else {})}, indent=2))
+        documents.show({**as_document(findings), **({"mended": _documents(done)} if fix else {})})
     return 0 if is_well(findings) else 1
 
 

@@ -1,6 +1,5 @@
 """`hearth install`."""
 
-import json
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,6 +10,7 @@ from hearth.cli.target import target_options, typed
 from hearth.host import install as installation
 from hearth.host.install.service_files import Outcome
 from hearth.host.posix import lasting_paths
+from hearth.output import documents
 from hearth.paths import DEFAULT_PROFILE, Places
 
 DRY_RUN_HELP = "Change nothing; say what would be done."
@@ -18,13 +18,11 @@ DRY_RUN_HELP = "Change nothing; say what would be done."
 
 def with_owner(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that choose a daemon, or users."""
-    options = (
-        click.option("--system", is_flag=True, help="Units of the system, for a shared host (root, Linux)."),
-        click.option("--user", "users", metavar="NAME", multiple=True, help="With --system: for whom. More than once."),
+    system = click.option("--system", is_flag=True, help="Units of the system, for a shared host (root, Linux).")
+    users = click.option(
+        "--user", "users", metavar="NAME", multiple=True, help="With --system: for whom. More than once."
     )
-    for option in reversed(options):
-        function = option(function)
-    return target_options(function)
+    return target_options(system(users(function)))
 
 
 @click.command()
@@ -84,7 +82,7 @@ def install(
             enable=not no_enable, dry_run=dry_run, profile=name, search=search, service=service
         )
     if as_json:
-        click.echo(json.dumps(document(outcome, dry_run), indent=2))
+        documents.show(document(outcome, dry_run))
         return
     say_files("would write" if dry_run else "wrote", outcome, outcome.plan.write)
     say_files("already there:", outcome, outcome.plan.keep)

@@ -170,10 +170,7 @@ def show(header: bool, as_json: bool) -> None:
     """
     found = http_token.ensure()
     line = f"Authorization: Bearer {found}"
-    if as_json:
-        documents.show({"token": found, "header": line, "path": http_token.path()})
-    else:
-        click.echo(line if header else found)
+    documents.tell(as_json, {"token": found, "header": line, "path": http_token.path()}, line if header else found)
 
 
 @token.command()
@@ -187,7 +184,5 @@ def rotate(as_json: bool) -> None:
       hearth token rotate --json
     """
     http_token.rotate()
-    if as_json:
-        documents.show({"rotated": True, "path": http_token.path()})
-        return
-    click.echo(f"{http_token.path()} has a new token; `hearth token show` prints it.")
+    path = http_token.path()
+    documents.tell(as_json, {"rotated": True, "path": path}, f"{path} has a new token; `hearth token show` prints it.")

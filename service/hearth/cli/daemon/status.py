@@ -1,6 +1,5 @@
 """`hearth status`, `hearth sessions` and `hearth events`."""
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -31,10 +30,7 @@ def status(places: Places, as_json: bool) -> None:
       hearth status --json | jq .pid
     """
     document = tool_catalog.complete_status(places, running_daemon.document(places))
-    if as_json:
-        click.echo(json.dumps(document, indent=2))
-    else:
-        click.echo("\n".join(status_lines.status_lines(document, terminal.width())))
+    documents.tell(as_json, document, *status_lines.status_lines(document, terminal.width()))
 
 
 @click.command(short_help="List who is attached.")
@@ -50,10 +46,8 @@ def sessions(places: Places, as_json: bool) -> None:
       hearth sessions --json | jq '.[].client'
     """
     document = tool_catalog.complete_status(places, running_daemon.document(places))
-    if as_json:
-        click.echo(json.dumps(document.get("sessions") or [], indent=2))
-    else:
-        click.echo("\n".join(status_lines.sessions_text(document, terminal.width())))
+    lines = status_lines.sessions_text(document, terminal.width())
+    documents.tell(as_json, document.get("sessions") or [], *lines)
 
 
 # Most events that the daemon keeps.
@@ -64,15 +58,8 @@ _SHOWN_ELSEWHERE = frozenset({"type", "at"})
 
 @click.command(short_help="Show what happens, as it happens.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens from now on, calls included.")
-@click.option(
-    "--lines",
-    "-n",
-    metavar="N",
-    type=click.IntRange(0, KEPT_EVENTS),
-    default=20,
-    show_default=True,
-    help="How many of the kept events to show first.",
-)
+@click.option("--lines", "-n", metavar="N", type=click.IntRange(0, KEPT_EVENTS), default=20, show_default=True,
+              help="How many of the kept events to show first.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @with_places
 def events(places: Places, follow: bool, lines: int, as_json: bool) -> None:

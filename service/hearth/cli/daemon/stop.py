@@ -18,13 +18,7 @@ from hearth.paths import Places
 @click.command(short_help="Let the daemon finish, and go.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
 @click.option("--all", "everyone", is_flag=True, help="Every daemon of yours that runs from this installation.")
-@click.option(
-    "--timeout",
-    type=Number(min=0),
-    default=60,
-    show_default=True,
-    help="Seconds to wait for its end.",
-)
+@click.option("--timeout", type=Number(min=0), default=60, show_default=True, help="Seconds to wait for its end.")
 @documents.json_option("Print what was stopped as JSON; asks nothing, so say --yes.")
 @with_places
 def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: bool) -> None:
@@ -40,19 +34,11 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: boo
       hearth stop --all
       hearth stop --yes --json | jq '.stopped[].pid'
     """
-    daemon = running_daemon.find(places)
-    # A key may be the hash of a config file; Places works with either.
-    found = (
-        {Places(key): each for key, each in running_daemon.own_daemons()}
-        if everyone
-        else {places: daemon}
-        if daemon
-        else {}
-    )
+    found = _daemons(places, everyone)
     if not found and not as_json:
         click.echo("hearth is not running.")
     stopped = []
-    for whose, each in found.items():
+    for whose, each in found:
         with each.control() as control:
             asking.ask_about_sessions(control, "stop", yes, as_json)
             ports = shutdown.own_ports(control.status())
@@ -70,13 +56,8 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: boo
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
 @click.option("--when-quiet", is_flag=True, help="Go when no call is in flight, and do not wait for that.")
 @click.option("--all", "everyone", is_flag=True, help="Every daemon of yours that runs from this installation.")
-@click.option(
-    "--timeout",
-    type=Number(min=0),
-    default=60,
-    show_default=True,
-    help="Seconds to wait for the daemon's end.",
-)
+@click.option("--timeout", type=Number(min=0), default=60, show_default=True,
+              help="Seconds to wait for the daemon's end.")  # fmt: skip
 @documents.json_option("Print what was restarted as JSON; asks nothing, so say --yes.")
 @with_places
 def restart(
@@ -109,21 +90,21 @@ def restart(
         if everyone or when_quiet:
             raise click.UsageError("--all and --when-quiet are about daemons: leave out the server.")
         target.check_server_names([server], target.served(places), places.config_file())
-    found = dict(running_daemon.own_daemons()) if everyone else _one(places)
+    found = _daemons(places, everyone)
     if not found and not as_json:
         click.echo(f"hearth is not running. {shutdown.start_hint(places)}")
     restarted = []
-    for name, daemon in found.items():
+    for whose, daemon in found:
         with daemon.control() as control:
             if server is not None:
                 _ask_about_calls(control.status(), server, yes, as_json)
                 message = f"{control.restart(server)}."
             elif when_quiet:
-                message = f"pid {daemon.pid} ({name}): {shutdown.end_when_quiet(control)}."
+                message = f"pid {daemon.pid} ({whose.key}): {shutdown.end_when_quiet(control)}."
             else:
                 asking.ask_about_sessions(control, "restart", yes, as_json)
-                message = _replace(control, daemon, Places(name) if everyone else places, timeout)
-        restarted.append({"profile": name, "pid": daemon.pid, "server": server, "message": message})
+                message = _replace(control, daemon, whose, timeout)
+        restarted.append({"profile": whose.key, "pid": daemon.pid, "server": server, "message": message})
         if not as_json:
             click.echo(table.clean(message))
     if as_json:
@@ -138,9 +119,13 @@ def _replace(control: ControlConnection, daemon: RunningDaemon, places: Places, 
     return f"pid {daemon.pid} has gone; bridges that are attached light a new one at once. {hint}"
 
 
-def _one(places: Places) -> dict[str, RunningDaemon]:
+def _daemons(places: Places, everyone: bool) -> list[tuple[Places, RunningDaemon]]:
+    """Return the daemon of these places, or every daemon of this installation."""
+    if everyone:
+        # A key may be the hash of a config file; Places works with either.
+        return [(Places(key), each) for key, each in running_daemon.own_daemons()]
     daemon = running_daemon.find(places)
-    return {places.key: daemon} if daemon else {}
+    return [(places, daemon)] if daemon else []
 
 
 def _ask_about_calls(document: dict[str, Any], server: str, yes: bool, as_json: bool) -> None:
@@ -183,7 +168,4 @@ def reload(places: Places, yes: bool, as_json: bool) -> None:
 
 
 def _say(as_json: bool, reloaded: bool, message: str) -> None:
-    if as_json:
-        documents.show({"reloaded": reloaded, "message": message})
-    else:
-        click.echo(message)
+    documents.tell(as_json, {"reloaded": reloaded, "message": message}, message)

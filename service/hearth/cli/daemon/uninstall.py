@@ -8,6 +8,7 @@ import click
 from hearth.cli import asking
 from hearth.cli.clients import client_changes, connect
 from hearth.cli.daemon.install import DRY_RUN_HELP, document, named_profile, say_commands, say_files, with_owner
+from hearth.cli.messages import complain, note
 from hearth.clients import discovery
 from hearth.clients.discovery import ClientServer
 from hearth.clients.table import Table
@@ -123,13 +124,11 @@ def _say_clients(clients: _Clients, dry_run: bool) -> None:
         connect.report_restored(clients.restored.outcomes, dry_run)
         if not dry_run:
             click.echo("Restart these clients to pick up the change.")
-    for problem in clients.restored.problems:
-        click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
+    complain(*clients.restored.problems)
     for each in clients.handwritten:
-        click.echo(
-            f"{click.style('note:', fg='yellow')} {each.table.path}: {each.name} starts Hearth and was not written by "
-            "`hearth connect`; remove it by hand before you remove the package.",
-            err=True,
+        note(
+            f"{each.table.path}: {each.name} starts Hearth and was not written by `hearth connect`; remove it by hand"
+            " before you remove the package."
         )
 
 
@@ -140,8 +139,8 @@ def _say(outcome: Outcome, dry_run: bool, is_all: bool) -> None:
         click.echo("Nothing is installed.")
     elif outcome.manager_problem:
         click.echo(f"{outcome.manager} was not asked: {outcome.manager_problem}.")
-    for note in outcome.notes:
-        click.echo(note)
+    for line in outcome.notes:
+        click.echo(line)
     there = "you would then type there:" if dry_run else "type there:"
     say_commands(f"If a service manager runs elsewhere, {there}", outcome.commands)
 

@@ -1,6 +1,5 @@
 """`hearth add`."""
 
-import json
 import shlex
 from collections.abc import Sequence
 from typing import Any
@@ -10,11 +9,8 @@ import click
 from hearth.cli import asking, config_changes
 from hearth.cli.target import with_places
 from hearth.config import editor
-from hearth.config.schema import SERVER_KEYS, nearest, unknown
-from hearth.config.value_kinds import BadValue
 from hearth.errors import Refused
 from hearth.ops import edit_config, import_servers
-from hearth.output import documents
 from hearth.paths import Places
 
 Entry = dict[str, Any]
@@ -95,22 +91,13 @@ def add(
     changed = edit_config.change(places, make, dry_run)
     daemon = None if dry_run else edit_config.tell_daemon(places)
     about = [each for each in changed.warnings if f"server {name!r}" in each]
-    changed = changed._replace(warnings=about)
-    action = "replaced" if replaced else "added"
-    if as_json:
-        document = config_changes.document(action, name, changed, dry_run, notes, daemon)
-        documents.show(document)
-        return
-    for note in notes + about:
-        click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
-    if dry_run:
-        click.echo("\n".join(config_changes.diff(changed)))
-        return
-    click.echo(f"{name} is in {changed.path}. {daemon}")
     words = shlex.join([name, *places.arguments()])
     # The replaced entry is lost: removing the new one does not restore it.
     undo = "" if replaced else f" Undo: `hearth remove {words}`."
-    click.echo(f"Try it: `hearth call {words}`.{undo}")
+    said = (f"{name} is in {changed.path}. {daemon}", f"Try it: `hearth call {words}`.{undo}")
+    action = "replaced" if replaced else "added"
+    edit = config_changes.ConfigEdit(places, dry_run, as_json)
+    edit.show(action, name, changed._replace(warnings=about), daemon, notes, notes + about, *said)
 
 
 # --- the entry
@@ -134,9 +121,9 @@ def make_entry(
     made = {key: value for key, value in made.items() if value not in (None, [], {})}
     for setting in settings:
         key, text = _pair(setting, "=", "--set", "KEY=VALUE")
-        made[key] = parse_setting(key, text)
+        made[key] = config_changes.parse_setting(key, text)
     for key, value in made.items():
-        check_setting(key, value)
+        config_changes.check_setting(key, value)
     return made
 
 
@@ -150,24 +137,3 @@ def _pair(text: str, separator: str, option: str, form: str) -> tuple[str, str]:
 def _shown(text: str) -> str:
     # Text without a separator may be a bare secret instead of a name and a value.
     return text if len(text) <= 12 else text[:4] + "…"
-
-
-def parse_setting(key: str, text: str) -> Any:
-    """Parse the value of a key: as JSON where it is valid and the key takes more than texts, else as text."""
-    if key in ("command", "cwd", "url"):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def check_setting(key: str, value: object) -> None:
-    """Refuse a key or a value that a server's entry cannot have. Raises click.UsageError."""
-    if key not in SERVER_KEYS:
-        raise click.UsageError(f"For a server, {unknown(key, nearest(key, SERVER_KEYS))}.")
-    try:
-        SERVER_KEYS[key].check(value)
-    except BadValue as exc:
-        inside = "".join(f" {part}" for part in exc.at)
-        raise click.UsageError(f"{key}{inside} {exc}.") from exc

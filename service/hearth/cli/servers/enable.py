@@ -5,12 +5,13 @@ from collections.abc import Iterable
 import click
 from click.shell_completion import CompletionItem
 
-from hearth import config
 from hearth.cli import config_changes, target
+from hearth.cli.config_changes import ConfigEdit
+from hearth.cli.messages import suggestion
 from hearth.cli.target import with_places
 from hearth.config import ServerSpec, editor
-from hearth.config.schema import PACKS, PACKS_KEY, SERVERS, nearest
-from hearth.errors import ConfigError, VaultError
+from hearth.config.schema import PACKS, PACKS_KEY, SERVERS
+from hearth.errors import VaultError
 from hearth.ops import edit_config
 from hearth.output import documents, table, terminal
 from hearth.paths import Places
@@ -20,10 +21,8 @@ from hearth.secrets.vault import Vault
 
 @click.command(short_help="Serve a disabled MCP server again.")
 @click.argument("name", shell_complete=target.complete_server)
-@click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
-@documents.json_option()
-@with_places
-def enable(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
+@config_changes.with_edit
+def enable(edit: ConfigEdit, name: str) -> None:
     """Serve an MCP server again that was disabled: `disabled` is taken out of its entry in the config. Every other byte
     of the file stays, and a running daemon takes it up at once. Exits with 0 also if it is enabled already, with 2
     if there is no such server.
@@ -33,15 +32,13 @@ def enable(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
       hearth enable github
       hearth enable github --dry-run
     """
-    _change(places, name, False, dry_run, as_json)
+    _change(edit, name, False)
 
 
 @click.command(short_help="Leave an MCP server out for a while.")
 @click.argument("name", shell_complete=target.complete_server)
-@click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
-@documents.json_option()
-@with_places
-def disable(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
+@config_changes.with_edit
+def disable(edit: ConfigEdit, name: str) -> None:
     """Leave an MCP server out without losing its entry: `disabled = true` is written into it. A running daemon lets
     its calls in flight finish, ends it and tells the clients. `hearth enable` brings it back. Exits with 0 also if
     it is disabled already, with 2 if there is no such server.
@@ -51,11 +48,11 @@ def disable(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
       hearth disable github
       hearth disable github --json | jq -r .daemon
     """
-    _change(places, name, True, dry_run, as_json)
+    _change(edit, name, True)
 
 
-def _change(places: Places, name: str, disabled: bool, dry_run: bool, as_json: bool) -> None:
-    path = places.config_file()
+def _change(edit: ConfigEdit, name: str, disabled: bool) -> None:
+    path = edit.path
 
     def make(data: bytes | None) -> bytes:
         servers = edit_config.examined(path, data).config.servers
@@ -67,16 +64,13 @@ def _change(places: Places, name: str, disabled: bool, dry_run: bool, as_json: b
             return editor.assigned(path, data, (SERVERS, name, "disabled"), True)
         return editor.unassigned(path, data, (SERVERS, name, "disabled"))
 
-    action = "disabled" if disabled else "enabled"
-    config_changes.apply_change(places, name, action, make, dry_run, as_json)
+    edit.value(name, "disabled" if disabled else "enabled", make)
 
 
 @click.command(short_help="Take an MCP server out of the config.")
 @click.argument("name", shell_complete=target.complete_server)
-@click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
-@with_places
-def remove(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
+@config_changes.with_edit
+def remove(edit: ConfigEdit, name: str) -> None:
     """Take an MCP server out of the config. The rest of the file stays as it is, comments above the entry included; one
     with mistakes is refused. A running daemon takes it up at once, and lets the server's calls in flight
     finish. To leave a server out for a while, use `hearth disable` instead.
@@ -91,24 +85,17 @@ def remove(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
 
     def make(data: bytes | None) -> bytes:
         nonlocal servers
-        path = places.config_file()
+        path = edit.path
         servers = dict(edit_config.examined(path, data).config.servers)
         target.check_server_names([name], servers, path)
         assert data is not None
         return editor.removed(path, data, name)
 
-    changed = edit_config.change(places, make, dry_run)._replace(warnings=[])
-    daemon = None if dry_run else edit_config.tell_daemon(places)
+    changed = edit_config.change(edit.places, make, edit.dry_run)._replace(warnings=[])
+    daemon = None if edit.dry_run else edit_config.tell_daemon(edit.places)
     notes = _left_over(servers.pop(name), servers.values())
-    if as_json:
-        document = config_changes.document("removed", name, changed, dry_run, notes, daemon)
-        documents.show(document)
-    elif dry_run:
-        click.echo("\n".join(config_changes.diff(changed)))
-    else:
-        click.echo(table.clean(f"{name} is no longer in {changed.path}. {daemon}"))
-        for note in notes:
-            click.echo(f"{note[:1].upper()}{note[1:]}.")
+    said = table.clean(f"{name} is no longer in {changed.path}. {daemon}")
+    edit.show("removed", name, changed, daemon, notes, [], said, *(f"{note[:1].upper()}{note[1:]}." for note in notes))
 
 
 def _left_over(removed: ServerSpec, others: Iterable[ServerSpec]) -> list[str]:
@@ -152,27 +139,21 @@ def list_packs(places: Places, as_json: bool) -> None:
       hearth pack list
       hearth pack list --json | jq -r '.packs[] | select(.enabled).name'
     """
-    found = config.examine(places)
-    if found.problems:
-        raise ConfigError(found.problems)
+    found = target.examined(places)
     specs = found.config.packs
     packs = [
         {"name": name, "enabled": name in specs and not specs[name].disabled, "description": text}
         for name, text in PACKS.items()
     ]
-    if as_json:
-        documents.show({"path": found.path, "packs": packs})
-        return
     rows = [(str(each["name"]), "on" if each["enabled"] else "off", str(each["description"])) for each in packs]
-    click.echo("\n".join(table.columns(("PACK", "STATE", "WHAT IT DOES"), rows, terminal.width())))
+    lines = table.columns(("PACK", "STATE", "WHAT IT DOES"), rows, terminal.width())
+    documents.tell(as_json, {"path": found.path, "packs": packs}, *lines)
 
 
 @pack.command("enable", short_help="Switch a pack on.")
 @click.argument("name", shell_complete=_complete_pack)
-@click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
-@documents.json_option()
-@with_places
-def enable_pack(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
+@config_changes.with_edit
+def enable_pack(edit: ConfigEdit, name: str) -> None:
     """Switch a pack on: `enabled = true` is written into its table in the config. Every other byte of the file stays. A
     running daemon takes it up at once and tells the clients. Exits with 0 also if it is on already, with 2 if there is
     no such pack, or an MCP server has its name.
@@ -182,15 +163,13 @@ def enable_pack(places: Places, name: str, dry_run: bool, as_json: bool) -> None
       hearth pack enable hearth
       hearth pack enable hearth --dry-run
     """
-    _switch(places, name, True, dry_run, as_json)
+    _switch(edit, name, True)
 
 
 @pack.command("disable", short_help="Switch a pack off.")
 @click.argument("name", shell_complete=_complete_pack)
-@click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
-@documents.json_option()
-@with_places
-def disable_pack(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
+@config_changes.with_edit
+def disable_pack(edit: ConfigEdit, name: str) -> None:
     """Switch a pack off: `enabled = false` is written into its table in the config; its other keys stay. A running
     daemon lets its calls in flight finish and tells the clients. Exits with 0 also if it is off already, with 2 if
     there is no such pack.
@@ -200,15 +179,14 @@ def disable_pack(places: Places, name: str, dry_run: bool, as_json: bool) -> Non
       hearth pack disable hearth
       hearth pack disable hearth --json | jq -r .daemon
     """
-    _switch(places, name, False, dry_run, as_json)
+    _switch(edit, name, False)
 
 
-def _switch(places: Places, name: str, enabled: bool, dry_run: bool, as_json: bool) -> None:
+def _switch(edit: ConfigEdit, name: str, enabled: bool) -> None:
     if name not in PACKS:
-        near = nearest(name, PACKS)
-        hint = f"Did you mean {near!r}?" if near else f"Known: {', '.join(PACKS)}."
+        hint = suggestion(name, PACKS, f"Known: {', '.join(PACKS)}.")
         raise click.UsageError(f"There is no pack {name!r}. {hint}")
-    path = places.config_file()
+    path = edit.path
 
     def make(data: bytes | None) -> bytes:
         spec = edit_config.examined(path, data).config.packs.get(name)
@@ -217,4 +195,4 @@ def _switch(places: Places, name: str, enabled: bool, dry_run: bool, as_json: bo
             return editor.blank(path) if data is None else data
         return editor.assigned(path, data, (PACKS_KEY, name, "enabled"), enabled)
 
-    config_changes.apply_change(places, name, "enabled" if enabled else "disabled", make, dry_run, as_json)
+    edit.value(name, "enabled" if enabled else "disabled", make)

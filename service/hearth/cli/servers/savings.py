@@ -1,6 +1,5 @@
 """`hearth savings`."""
 
-import json
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,12 +15,11 @@ from hearth.host import process_table
 from hearth.host.process_table import RSS, ProcessInfo, Weight
 from hearth.ops import savings as savings_estimate
 from hearth.ops.savings import Estimate, ServerWeight
-from hearth.output import terminal
+from hearth.output import documents, terminal
 from hearth.output.status_lines import count
-from hearth.output.table import clean, columns
+from hearth.output.table import clean, columns, megabytes
 
 Document = dict[str, Any]
-MEGABYTE = 1_000_000
 _WIDEST_TEXT = 100
 _NOTHING = (
     "No MCP server runs outside Hearth now. Start your agents and run `hearth savings` again;"
@@ -46,10 +44,7 @@ def savings(as_json: bool) -> None:
       hearth savings --json | jq '.servers[] | {name, runs, withHearth}'
     """
     document = look()
-    if as_json:
-        click.echo(json.dumps(document, indent=2))
-    else:
-        click.echo("\n".join(savings_lines(document, terminal.width())))
+    documents.tell(as_json, document, *savings_lines(document, terminal.width()))
 
 
 def look() -> Document:
@@ -140,7 +135,7 @@ def savings_lines(found: Mapping[str, Any], width: int) -> list[str]:
             each["name"],
             str(each["runs"]),
             str(each["withHearth"]),
-            _megabytes(each["memoryBytes"]),
+            megabytes(each["memoryBytes"]),
             ", ".join(f"{client} × {number}" if number > 1 else client for client, number in each["clients"].items()),
         )
         for each in found["servers"]
@@ -154,18 +149,18 @@ def savings_lines(found: Mapping[str, Any], width: int) -> list[str]:
 def _verdict(found: Mapping[str, Any]) -> str:
     now, then = found["now"], found["withHearth"]
     clients = count(found["clients"], "client") if found["clients"] else "No running client"
-    daemon = f"daemon {_megabytes(then['daemonBytes'])}" if then["daemonBytes"] else "the daemon runs already"
+    daemon = f"daemon {megabytes(then['daemonBytes'])}" if then["daemonBytes"] else "the daemon runs already"
     difference = now["memoryBytes"] - then["memoryBytes"]
     end = (
-        f"{_megabytes(difference)} less"
+        f"{megabytes(difference)} less"
         if difference > 0
         else "no less: these servers are too light, or too few, for sharing to save memory"
     )
     return clean(
         f"{clients}, {count(now['runs'], 'running server')}, {count(now['processes'], 'process', 'es')}:"
-        f" {_megabytes(now['memoryBytes'])}. With Hearth: {count(then['runs'], 'running server')}, about"
-        f" {_megabytes(then['memoryBytes'])} (servers {_megabytes(then['serversBytes'])}, {daemon},"
-        f" {count(now['runs'], 'bridge')} {_megabytes(then['bridgesBytes'])}); {end}."
+        f" {megabytes(now['memoryBytes'])}. With Hearth: {count(then['runs'], 'running server')}, about"
+        f" {megabytes(then['memoryBytes'])} (servers {megabytes(then['serversBytes'])}, {daemon},"
+        f" {count(now['runs'], 'bridge')} {megabytes(then['bridgesBytes'])}); {end}."
     )
 
 
@@ -175,13 +170,9 @@ def _through_hearth(shared: Mapping[str, Any], measure: str) -> list[str]:
     servers, bridges = count(shared["processes"], "server process", "es"), count(shared["bridges"], "bridge")
     return [
         f"Through Hearth already: {servers}, {bridges},"
-        f" {_megabytes(shared['memoryBytes'])} ({measure}) with the daemon; see `hearth status`."
+        f" {megabytes(shared['memoryBytes'])} ({measure}) with the daemon; see `hearth status`."
     ]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, min(width, _WIDEST_TEXT), break_long_words=False, break_on_hyphens=False)
-
-
-def _megabytes(size: int | None) -> str:
-    return "-" if size is None else f"{size / MEGABYTE:.0f} MB"

@@ -116,7 +116,7 @@ def _row(each: Document, name: str, sessions: int, in_flight: int, now: float) -
         _count(each.get("errors")),
         milliseconds(each.get("p50Ms")),
         milliseconds(each.get("p95Ms")),
-        megabytes(each.get("memoryBytes")),
+        table.megabytes(each.get("memoryBytes")),
         _count(each.get("restarts")),
     ]
 
@@ -158,11 +158,6 @@ def milliseconds(value: object) -> str:
     return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
 
 
-def megabytes(value: object) -> str:
-    """Format a size in bytes as megabytes."""
-    return f"{value / 1e6:.0f} MB" if isinstance(value, int | float) else "-"
-
-
 _HEADERS = ("PID", "PROCESS", "STATE", "USERS", "UP", "MEMORY")
 
 
@@ -184,12 +179,9 @@ def ps(places: Places, as_json: bool) -> None:
     if document.get("running"):
         document["memoryBytes"] = process_table.total(process_table.choose(), [int(document["pid"])]) or None
     found = processes(document, time.time())
-    if as_json:
-        documents.show(found)
-    elif not found:
-        click.echo(f"hearth is not running, so no process does. {document.get('lights', '')}".rstrip())
-    else:
-        click.echo("\n".join(table.columns(_HEADERS, [_process_row(each) for each in found], terminal.width())))
+    nothing = f"hearth is not running, so no process does. {document.get('lights', '')}".rstrip()
+    lines = table.columns(_HEADERS, [_process_row(each) for each in found], terminal.width())
+    documents.tell(as_json, found, *(lines if found else [nothing]))
 
 
 def processes(document: dict[str, Any], now: float) -> list[dict[str, Any]]:
@@ -235,5 +227,5 @@ def _process_row(process: dict[str, Any]) -> tuple[str, ...]:
         str(process["state"] or "-"),
         "-" if users is None else str(users),
         "-" if uptime is None else table.duration(uptime),
-        megabytes(process["memoryBytes"]),
+        table.megabytes(process["memoryBytes"]),
     )

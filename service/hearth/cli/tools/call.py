@@ -14,9 +14,9 @@ from click.shell_completion import CompletionItem
 
 from hearth import config
 from hearth.cli import target
+from hearth.cli.messages import complain, completed, suggestion
 from hearth.cli.target import Number, with_places
 from hearth.cli.tools import call_arguments, call_terminal
-from hearth.config.schema import nearest
 from hearth.control_client import running_daemon
 from hearth.errors import ConfigError, HearthError, UpstreamError
 from hearth.host import signals
@@ -51,7 +51,7 @@ def complete_argument(ctx: click.Context, parameter: click.Parameter, incomplete
     else:
         typed = {str(word).partition("=")[0] for word in ctx.params.get("arguments") or ()}
         words = [f"{name}=" for name in properties if name not in typed]
-    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+    return completed(words, incomplete)
 
 
 def _values(schema: object) -> list[str]:
@@ -202,8 +202,7 @@ def _find(places: Places, server: str, tool: str, tools: list[dict[str, Any]]) -
     upstream = _upstream(places, server)
     if not names or (upstream.get("pin") and tool in (upstream.get("changedTools") or [])):
         return {}
-    near = nearest(tool, names)
-    hint = f"Did you mean {near!r}?" if near else f"`hearth call {server}` lists what it has."
+    hint = suggestion(tool, names, f"`hearth call {server}` lists what it has.")
     raise click.UsageError(f"{server} has no tool {tool!r}. {hint}")
 
 
@@ -220,10 +219,8 @@ def _list(places: Places, server: str, tools: list[dict[str, Any]], as_json: boo
             raise UpstreamError(f"{server} offers no tools: {found['error']}")
         if found.get("state") == "starting":
             raise UpstreamError(f"{server} is still starting: its tools are not known yet; ask again in a while")
-    if as_json:
-        documents.show(tools)
-    else:
-        click.echo("\n".join(call_terminal.tool_lines(tools, terminal.width())) or f"{server} offers no tools.")
+    lines = call_terminal.tool_lines(tools, terminal.width())
+    documents.tell(as_json, tools, *(lines or [f"{server} offers no tools."]))
 
 
 def _report(failure: CallError, as_json: bool) -> int:
@@ -232,8 +229,7 @@ def _report(failure: CallError, as_json: bool) -> int:
     data = failure.error.get("data")
     wanted = data.get("elicitations") if isinstance(data, dict) else None
     urls = [str(each.get("url")) for each in wanted if isinstance(each, dict)] if isinstance(wanted, list) else []
-    sentence = table.harmless(str(failure))
-    click.echo(f"{click.style('hearth:', fg='red')} {sentence}", err=True)
+    complain(table.harmless(str(failure)))
     for url in urls:
         click.echo(f"  visit {table.harmless(url)}, then call again", err=True)
     return HearthError.exit_code

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from hearth.config.schema import nearest
+from hearth.cli.messages import suggestion
 
 Schema = Mapping[str, Any]
 
@@ -73,8 +73,7 @@ def _take(arguments: dict[str, Any], word: str, schema: Schema) -> None:
         return
     known = _mapping(schema.get("properties"))
     if known and name not in known and schema.get("additionalProperties") is not True:
-        near = nearest(name, known)
-        hint = f"Did you mean {near!r}?" if near else f"It takes {', '.join(known)}."
+        hint = suggestion(name, known, f"It takes {', '.join(known)}.")
         raise click.UsageError(f"The tool takes no argument {name!r}. {hint}")
     found = value(name, text, _resolved(known.get(name), schema), schema)
     if name in arguments and isinstance(arguments[name], list) and isinstance(found, list):

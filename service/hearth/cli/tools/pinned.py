@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from hearth import config
 from hearth.cli import asking, target
-from hearth.cli.messages import styled
+from hearth.cli.messages import complain, completed, styled
 from hearth.cli.target import with_places
 from hearth.config import ServerSpec
 from hearth.control_client import running_daemon
@@ -60,11 +60,10 @@ def diff(places: Places, server: str | None, as_json: bool) -> int:
     problems = [unreadable(name, problem) for name in specs if (problem := pins.problem(name))]
     if as_json:
         found = [change_documents(name, changes[name], spec.pin) for name, spec in specs.items()]
-        click.echo(json.dumps([each for one in found for each in one], indent=2))
+        documents.show([each for one in found for each in one])
     else:
         _show(specs, changes, bool(problems))
-    for problem in problems:
-        click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
+    complain(*problems)
     return FileAccessError.exit_code if problems else 0
 
 
@@ -197,7 +196,7 @@ def _complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: s
     places = target.places_of(ctx)
     server = ctx.params.get("server")
     changes = PinStore(places.pins).changes(server) if places and server else []
-    return [CompletionItem(change.tool) for change in changes if change.tool.startswith(incomplete)]
+    return completed((change.tool for change in changes), incomplete)
 
 
 @click.command(short_help="Accept tools as they are described now.")
@@ -225,10 +224,8 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool, as_j
         raise FileAccessError(unreadable(name, problem))
     changes = _wanted(pins.changes(name), tools, name)
     if not changes:
-        if as_json:
-            documents.show({"server": name, "approved": []})
-            return
-        click.echo(f"Every tool of {table.clean(name)} is as it was first seen or last approved.")
+        said = f"Every tool of {table.clean(name)} is as it was first seen or last approved."
+        documents.tell(as_json, {"server": name, "approved": []}, said)
         return
     if not yes:
         _ask(name, changes, spec.pin, as_json)
@@ -240,11 +237,9 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool, as_j
     if daemon:
         with daemon.control() as control:
             control.approved()
-    if as_json:
-        approved = [{"tool": change.tool, "change": change.kind} for change in changes]
-        documents.show({"server": name, "approved": approved})
-    else:
-        click.echo(table.clean(f"Approved of {name}, {change_summary(changes)}."))
+    approved = [{"tool": change.tool, "change": change.kind} for change in changes]
+    said = table.clean(f"Approved of {name}, {change_summary(changes)}.")
+    documents.tell(as_json, {"server": name, "approved": approved}, said)
 
 
 def _wanted(changes: list[Change], tools: tuple[str, ...], server: str) -> list[Change]:

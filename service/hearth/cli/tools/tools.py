@@ -6,10 +6,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from hearth.cli import config_changes, target
+from hearth.cli.config_changes import ConfigEdit
+from hearth.cli.messages import completed, suggestion
 from hearth.cli.target import WholeNumber, with_places
 from hearth.cli.tools.pinned import approve, diff
 from hearth.config import ServerSpec, editor
-from hearth.config.schema import PACKS_KEY, SERVERS, nearest
+from hearth.config.schema import PACKS_KEY, SERVERS
 from hearth.errors import ConfigError
 from hearth.mcp import catalog
 from hearth.ops import edit_config, tool_catalog
@@ -79,10 +81,7 @@ def find(places: Places, query: tuple[str, ...], server: str | None, limit: int 
     if server is not None:
         _check_server(places, server)
     found = tool_catalog.current(places, words, server, limit or (FOUND_BY_DEFAULT if words else 0))
-    if as_json:
-        documents.show(found["tools"])
-    else:
-        click.echo("\n".join(lines(found, words, terminal.width())))
+    documents.tell(as_json, found["tools"], *lines(found, words, terminal.width()))
 
 
 def _check_server(places: Places, server: str) -> None:
@@ -134,21 +133,19 @@ def _complete_known(ctx: click.Context, parameter: click.Parameter, incomplete: 
     places = target.places_of(ctx)
     # Only the catalog cache is read: completion does not ask the daemon.
     found = tool_catalog.document(places, "", None, 0)["tools"] if places else []
-    return [CompletionItem(each["name"]) for each in found if each["name"].startswith(incomplete)]
+    return completed((each["name"] for each in found), incomplete)
 
 
 def _complete_blocked(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     places = target.places_of(ctx)
     found = _blocked(target.served(places)) if places else {}
-    return [CompletionItem(name) for name in found if name.startswith(incomplete)]
+    return completed(found, incomplete)
 
 
 @click.command(short_help="Hide a tool from every client.")
 @click.argument("name", shell_complete=_complete_known)
-@click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
-@documents.json_option()
-@with_places
-def block(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
+@config_changes.with_edit
+def block(edit: ConfigEdit, name: str) -> None:
     """Hide a tool from every client: it is in no list and in no search, and a call of it is refused. NAME is the name
     that `hearth tools` shows. The name is written into the server's entry in the config, as `blocked_tools`; a running
     daemon takes it up at once and tells the clients.
@@ -161,27 +158,25 @@ def block(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
       hearth tools block github__delete_repo --dry-run
       hearth config get mcpServers.github.blocked_tools
     """
-    tool = _blocked(target.served(places)).get(name) or _known(places, name)
-    _change(places, name, tool, True, dry_run, as_json)
+    tool = _blocked(target.served(edit.places)).get(name) or _known(edit.places, name)
+    _change(edit, name, tool, True)
 
 
 @click.command(short_help="Offer a blocked tool again.")
 @click.argument("name", shell_complete=_complete_blocked)
-@click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
-@documents.json_option()
-@with_places
-def unblock(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
+@config_changes.with_edit
+def unblock(edit: ConfigEdit, name: str) -> None:
     """Offer a tool again that `hearth tools block` has hidden. Exits with 2 if no tool of that name is blocked.
 
     \b
     Examples:
       hearth tools unblock github__delete_repo
     """
-    blocked = _blocked(target.served(places))
+    blocked = _blocked(target.served(edit.places))
     if name not in blocked:
         known = f" Blocked: {', '.join(blocked)}." if blocked else " No tool is blocked."
         raise click.UsageError(f"Tool {name!r} is not blocked.{known}")
-    _change(places, name, blocked[name], False, dry_run, as_json)
+    _change(edit, name, blocked[name], False)
 
 
 def _blocked(servers: dict[str, ServerSpec]) -> dict[str, NamedTool]:
@@ -200,13 +195,12 @@ def _known(places: Places, name: str) -> NamedTool:
         # The server's tools are not known yet: the name is accepted as it is.
         if name.startswith(catalog.name_prefix(server)):
             return NamedTool(server, name.removeprefix(catalog.name_prefix(server)))
-    near = nearest(name, list(tools))
-    hint = f"Did you mean {near!r}?" if near else "`hearth tools` lists those that are known."
+    hint = suggestion(name, tools, "`hearth tools` lists those that are known.")
     raise click.UsageError(f"There is no tool {name!r}. {hint}")
 
 
-def _change(places: Places, name: str, tool: NamedTool, blocks: bool, dry_run: bool, as_json: bool) -> None:
-    path = places.config_file()
+def _change(edit: ConfigEdit, name: str, tool: NamedTool, blocks: bool) -> None:
+    path = edit.path
 
     def make(data: bytes | None) -> bytes:
         found = edit_config.examined(path, data).config
@@ -220,8 +214,7 @@ def _change(places: Places, name: str, tool: NamedTool, blocks: bool, dry_run: b
         at = (PACKS_KEY if tool.server in found.packs else SERVERS, tool.server, _KEY)
         return editor.assigned(path, data, at, wanted) if wanted else editor.unassigned(path, data, at)
 
-    action = "blocked" if blocks else "unblocked"
-    config_changes.apply_change(places, name, action, make, dry_run, as_json)
+    edit.value(name, "blocked" if blocks else "unblocked", make)
 
 
 tools.commands[_DEFAULT] = find
