@@ -9,8 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import IO, Any
 
 HEARTH = os.path.join(os.path.dirname(sys.executable), "hearth")
 # One bound for everything that a test waits for; a loaded machine takes seconds to start a daemon.
@@ -57,24 +57,59 @@ class Home:
         """`hearth` as typed, with no terminal."""
         return self.run_in(self.home, *words, **changes)
 
-    def run_in(self, folder: str, *words: str, **changes: str) -> "subprocess.CompletedProcess[str]":
+    def run_in(
+        self, folder: str, *words: str, stdin: IO[str] | None = None, **changes: str
+    ) -> "subprocess.CompletedProcess[str]":
         """Run `hearth` in a folder, with no terminal."""
         return subprocess.run(
             [HEARTH, *words],
             env=self.environment | changes,
             cwd=folder,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin or subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=PATIENCE_SECONDS,
             check=False,
         )
 
+    def ok(self, *words: str, **changes: str) -> str:
+        """Run `hearth`, which must succeed; return what it printed."""
+        done = self.run(*words, **changes)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def ok_with(self, typed: str, *words: str) -> str:
+        """As `ok`, with a text on stdin."""
+        with tempfile.TemporaryFile("w+") as stdin:
+            stdin.write(typed)
+            stdin.seek(0)
+            done = self.run_in(self.home, *words, stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def fails(self, code: int, *words: str, **changes: str) -> str:
+        """Run `hearth`, which must end with this code; return what it wrote to stderr."""
+        done = self.run(*words, **changes)
+        assert done.returncode == code, done.stderr
+        return done.stderr
+
+    def refuses(self, code: int, *words: str, **changes: str) -> str:
+        """As `fails`, and nothing may be printed on stdout."""
+        done = self.run(*words, **changes)
+        assert (done.returncode, done.stdout) == (code, ""), done.stderr
+        return done.stderr
+
     def json(self, *words: str) -> Any:
         """What `hearth` printed, which must be JSON and a success."""
-        done = self.run(*words)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        return json.loads(self.ok(*words))
+
+    def complete(self, line: str) -> list[str]:
+        """Return what bash is offered for this line."""
+        cursor = str(line.count(" "))
+        shown = self.run(COMP_WORDS=line, COMP_CWORD=cursor, _HEARTH_COMPLETE="bash_complete").stdout
+        rows = [row.partition(",") for row in shown.split("\n") if row]
+        assert {kind for kind, _, _ in rows} <= {"plain"}
+        return [name for _, _, name in rows]
 
     def processes(self) -> list[int]:
         """Every process with this home."""
@@ -144,6 +179,17 @@ class Bridge:
         assert self.process.stdout
         self._lines = Lines(self.process.stdout.fileno())
 
+    def __enter__(self) -> "Bridge":
+        try:
+            self.open()
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
         """Send a request, wait for its answer."""
         self.begin(method, **params)
@@ -206,9 +252,26 @@ def scratch_home() -> Iterator[Home]:
 def attached_bridge(home: Home) -> Iterator[Bridge]:
     """For a fixture: a bridge with an open session."""
     home.configure_demo()
-    bridge = Bridge(home)
-    try:
-        bridge.open()
+    with Bridge(home) as bridge:
         yield bridge
-    finally:
-        bridge.end()
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait until a condition holds, under the one bound."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+
+
+def read(path: str) -> str:
+    """Return the text of a file, with its line ends as they are."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+def write(path: str, text: str) -> str:
+    """Write a file, with its folders; return its path."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+    return path

@@ -9,7 +9,7 @@ import tomllib
 
 import pytest
 
-from e2e.cli_home import HEARTH, Bridge, Home
+from e2e.cli_home import HEARTH, Bridge, Home, read, write
 from e2e.terminal import Terminal
 
 DEMO = ("--", sys.executable, "-I", "-m", "hearth.demo.server")
@@ -19,13 +19,8 @@ def config_path(home: Home) -> str:
     return home.run("config", "path").stdout.strip()
 
 
-def read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
-
-
 def servers(home: Home) -> dict[str, object]:
-    found = tomllib.loads(read(config_path(home)).decode()).get("mcpServers", {})
+    found = tomllib.loads(read(config_path(home))).get("mcpServers", {})
     assert isinstance(found, dict)
     return found
 
@@ -40,11 +35,10 @@ def test_what_it_says_to_type_can_be_typed_whatever_the_name(home: Home) -> None
 
 
 def test_the_first_server_makes_the_file_for_its_owner_only(home: Home) -> None:
-    done = home.run("add", "time", "--", "uvx", "mcp-server-time")
-    assert done.returncode == 0, done.stderr
+    said = home.ok("add", "time", "--", "uvx", "mcp-server-time")
     path = config_path(home)
-    assert path in done.stdout
-    assert "hearth remove time" in done.stdout
+    assert path in said
+    assert "hearth remove time" in said
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert servers(home) == {"time": {"command": "uvx", "args": ["mcp-server-time"]}}
     assert home.run("config", "check").returncode == 0
@@ -87,9 +81,7 @@ def test_every_option_has_its_place_in_the_entry(home: Home) -> None:
 def test_what_cannot_be_an_entry_is_a_usage_error_and_nothing_is_written(
     home: Home, words: list[str], sentence: str
 ) -> None:
-    done = home.run("add", *words)
-    assert done.returncode == 2
-    assert sentence in done.stderr
+    assert sentence in home.fails(2, "add", *words)
     assert not os.path.exists(config_path(home))
 
 
@@ -104,20 +96,18 @@ def test_what_cannot_be_an_entry_is_a_usage_error_and_nothing_is_written(
 def test_a_command_by_a_path_that_is_no_program_is_refused_unless_forced(
     home: Home, words: list[str], sentence: str
 ) -> None:
-    done = home.run("add", "x", *words)
-    assert done.returncode == 5
-    assert sentence in done.stderr and "--force" in done.stderr
-    assert "PATH" not in done.stderr
+    said = home.fails(5, "add", "x", *words)
+    assert sentence in said and "--force" in said
+    assert "PATH" not in said
     assert not os.path.exists(config_path(home))
     forced = home.run("add", "x", "--force", *words)
     assert forced.returncode == 0, forced.stderr
-    assert "[mcpServers.x]" in read(config_path(home)).decode()
+    assert "[mcpServers.x]" in read(config_path(home))
 
 
 @pytest.mark.parametrize("words", [["--", "${HOME}/serve"], ["--", "./serve"], ["--", "/bin/sh"]])
 def test_a_command_that_is_a_program_or_depends_on_the_daemon_is_added(home: Home, words: list[str]) -> None:
-    done = home.run("add", "x", *words)
-    assert done.returncode == 0, done.stderr
+    home.ok("add", "x", *words)
 
 
 def test_the_error_of_a_server_by_its_path_does_not_speak_of_path(home: Home) -> None:
@@ -134,35 +124,30 @@ def test_the_error_of_a_server_by_its_path_does_not_speak_of_path(home: Home) ->
 def test_a_server_that_is_there_is_replaced_only_on_request(home: Home) -> None:
     text = '# mine\n[mcpServers.a] # a\ncommand = "a"\n\n[mcpServers.b]\ncommand = "b"\n'
     path = home.write_config(text)
-    done = home.run("add", "a", "--", "c")
-    assert done.returncode == 5
-    assert "--replace" in done.stderr
-    assert read(path).decode() == text
+    assert "--replace" in home.fails(5, "add", "a", "--", "c")
+    assert read(path) == text
     assert home.run("add", "a", "--replace", "--", "c").returncode == 0
-    assert read(path).decode() == '# mine\n[mcpServers.a] # a\ncommand = "c"\n\n[mcpServers.b]\ncommand = "b"\n'
+    assert read(path) == '# mine\n[mcpServers.a] # a\ncommand = "c"\n\n[mcpServers.b]\ncommand = "b"\n'
 
 
 @pytest.mark.parametrize("text", ["idle_timeot = 3\n", "[mcpServers", "a = 1\na = 1\n"])
 @pytest.mark.parametrize("words", [("add", "x", "--", "b"), ("remove", "x")])
 def test_a_file_with_mistakes_is_refused_and_stays(home: Home, words: tuple[str, ...], text: str) -> None:
     path = home.write_config(text)
-    done = home.run(*words)
-    assert done.returncode == 2
-    assert f"{path}:" in done.stderr
-    assert read(path).decode() == text
+    assert f"{path}:" in home.fails(2, *words)
+    assert read(path) == text
 
 
 def test_a_dry_run_shows_the_lines_that_would_change_and_no_others(home: Home) -> None:
     text = '[mcpServers.a]\ncommand = "a"\nenv = { TOKEN = "hush" }\n'
     path = home.write_config(text)
-    done = home.run("add", "b", "--dry-run", "--", "b")
-    assert done.returncode == 0
-    assert '+[mcpServers.b]\n+command = "b"' in done.stdout
-    assert "hush" not in done.stdout
+    said = home.ok("add", "b", "--dry-run", "--", "b")
+    assert '+[mcpServers.b]\n+command = "b"' in said
+    assert "hush" not in said
     removed = home.json("remove", "a", "--dry-run", "--json")
     assert (removed["action"], removed["dryRun"], removed["daemon"]) == ("removed", True, None)
     assert '-command = "a"' in removed["diff"]
-    assert read(path).decode() == text
+    assert read(path) == text
 
 
 def test_a_link_stays_a_link_and_the_file_keeps_its_mode_and_line_ends(home: Home) -> None:
@@ -170,33 +155,28 @@ def test_a_link_stays_a_link_and_the_file_keeps_its_mode_and_line_ends(home: Hom
     dotfile = os.path.join(home.home, "dotfiles.toml")
     os.replace(path, dotfile)
     os.symlink(dotfile, path)
-    with open(dotfile, "wb") as file:
-        file.write(b"# mine\r\nidle_timeout = 5\r\n")
+    write(dotfile, "# mine\r\nidle_timeout = 5\r\n")
     os.chmod(dotfile, 0o640)
     assert home.run("add", "a", "--", "b").returncode == 0
     assert os.path.islink(path)
     assert stat.S_IMODE(os.stat(dotfile).st_mode) == 0o640
-    assert read(dotfile).startswith(b"# mine\r\nidle_timeout = 5\r\n\r\n[mcpServers.a]\r\n")
+    assert read(dotfile).startswith("# mine\r\nidle_timeout = 5\r\n\r\n[mcpServers.a]\r\n")
     assert home.run("remove", "a").returncode == 0
-    assert read(dotfile) == b"# mine\r\nidle_timeout = 5\r\n"
+    assert read(dotfile) == "# mine\r\nidle_timeout = 5\r\n"
     assert sorted(os.listdir(home.home)) == [".config", ".local", "dotfiles.toml"]
 
 
 def test_another_client_s_file_is_edited_with_all_that_is_in_it(home: Home) -> None:
-    path = os.path.join(home.home, "mcp.json")
     text = '{\n  // mine\n  "theme": "dark",\n  "mcpServers": {\n    "a": { "command": "a" }, // a\n  },\n}\n'
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    path = write(os.path.join(home.home, "mcp.json"), text)
     assert home.run("add", "time", "--config", path, "--", "uvx", "mcp-server-time").returncode == 0
     assert "time" in home.json("config", "show", "--json", "--config", path)["servers"]
     assert home.run("remove", "time", "--config", path).returncode == 0
-    assert read(path).decode() == text
+    assert read(path) == text
 
 
 def test_a_running_daemon_takes_it_up(home: Home, bridge: Bridge) -> None:
-    done = home.run("add", "second", *DEMO)
-    assert done.returncode == 0, done.stderr
-    assert "has taken it up" in done.stdout
+    assert "has taken it up" in home.ok("add", "second", *DEMO)
     names = {tool["name"] for tool in bridge.ask("tools/list")["result"]["tools"]}
     assert {"demo__add", "second__add"} <= names
     assert "has taken it up" in home.run("remove", "second").stdout
@@ -253,17 +233,15 @@ def test_on_a_terminal_a_literal_secret_may_go_into_the_keyring_instead(home: Ho
     assert servers(home) == {
         "search": {"url": "https://s/mcp", "headers": {"Authorization": "Bearer ${keyring:search-authorization}"}}
     }
-    assert b"sk-12345678" not in read(config_path(home))
+    assert "sk-12345678" not in read(config_path(home))
     kept = os.path.join(home.home, ".local", "state", "hearth", "vault")
-    assert any(b"sk-12345678" in read(os.path.join(kept, name)) for name in os.listdir(kept))
+    assert any("sk-12345678" in read(os.path.join(kept, name)) for name in os.listdir(kept))
 
 
 def test_a_removal_names_the_secrets_that_nobody_refers_to_any_more(home: Home) -> None:
-    environment = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
+    home.environment["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
     for name in ("mine", "shared"):
-        subprocess.run(
-            [HEARTH, "secret", "set", name], env=home.environment | environment, input=b"x1234", check=True, timeout=60
-        )
+        home.ok_with("x1234", "secret", "set", name)
     words = ["--env", "A=${keyring:mine}", "--env", "B=${keyring:shared}", "--env", "C=${keyring:nowhere}"]
     home.run("add", "one", *words, "--", "x")
     home.run("add", "two", "--env", "B=${keyring:shared}", "--", "x")
@@ -277,11 +255,8 @@ def test_a_removal_names_the_secrets_that_nobody_refers_to_any_more(home: Home) 
 
 def test_removing_what_is_not_there_names_the_nearest(home: Home) -> None:
     home.configure_demo()
-    done = home.run("remove", "dem")
-    assert done.returncode == 2
-    assert "Did you mean 'demo'?" in done.stderr
-    completed = home.run(COMP_WORDS="hearth remove ", COMP_CWORD="2", _HEARTH_COMPLETE="bash_complete")
-    assert completed.stdout.split() == ["plain,demo"]
+    assert "Did you mean 'demo'?" in home.fails(2, "remove", "dem")
+    assert home.complete("hearth remove ") == ["demo"]
 
 
 def test_json_says_what_was_done(home: Home) -> None:

@@ -5,12 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Home, scratch_home
+from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Home, scratch_home, until, write
 from e2e.terminal import Terminal
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -62,22 +61,11 @@ def test_it_lights_the_daemon_and_lists_the_tools_with_their_arguments() -> None
 
 
 def test_arguments_may_be_typed_or_given_as_json_or_read(home: Home) -> None:
-    path = os.path.join(home.home, "arguments.json")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write('{"a": 1, "b": 2}')
+    path = write(os.path.join(home.home, "arguments.json"), '{"a": 1, "b": 2}')
     assert said(home, "demo", "add", "a=1", "b=2") == "3\n"
     assert said(home, "demo", "add", '{"a": 1, "b": 2}') == "3\n"
     assert said(home, "demo", "add", f"@{path}") == "3\n"
-    done = subprocess.run(
-        [HEARTH, "call", "demo", "add", "-"],
-        env=home.environment,
-        input='{"a": 1, "b": 2}',
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, "3\n")
+    assert home.ok_with('{"a": 1, "b": 2}', "call", "demo", "add", "-") == "3\n"
 
 
 def test_the_result_as_it_came_and_the_list_as_it_came(home: Home, server: str) -> None:
@@ -95,9 +83,7 @@ def test_a_tool_that_says_that_it_failed_exits_with_1(home: Home, server: str) -
 
 
 def test_an_error_is_a_sentence_and_with_json_an_object(home: Home, server: str) -> None:
-    done = home.run("call", server, "broken")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "broken on purpose" in done.stderr
+    assert "broken on purpose" in home.refuses(1, "call", server, "broken")
     assert json.loads(home.run("call", server, "broken", "--json").stdout)["error"]["code"] == -32603
 
 
@@ -112,24 +98,18 @@ def test_an_error_is_a_sentence_and_with_json_an_object(home: Home, server: str)
     ],
 )
 def test_what_cannot_be_meant_is_a_usage_error(home: Home, words: list[str], sentence: str) -> None:
-    done = home.run("call", *words)
-    assert done.returncode == 2
-    assert sentence in done.stderr
+    assert sentence in home.fails(2, "call", *words)
 
 
 @pytest.mark.parametrize("words", [[], ["anything"]])
 def test_a_server_that_cannot_be_started_says_why(home: Home, words: list[str]) -> None:
-    done = home.run("call", "broken", *words)
-    assert done.returncode == 1
-    assert "/nowhere/at/all" in done.stderr
+    assert "/nowhere/at/all" in home.fails(1, "call", "broken", *words)
 
 
 def test_a_server_that_is_not_there_yet_is_not_one_without_tools() -> None:
     for home in scratch_home():
         home.write_config(f"list_timeout = 0.2\n{entry('mute', 'silent_server.py')}start_timeout = 20\n")
-        done = home.run("call", "mute", "--timeout", "1")
-        assert (done.returncode, done.stdout) == (1, "")
-        assert "mute is still starting" in done.stderr
+        assert "mute is still starting" in home.refuses(1, "call", "mute", "--timeout", "1")
 
 
 def slow_home(home: Home, seconds: str) -> None:
@@ -150,9 +130,7 @@ def test_a_slow_server_is_waited_for(words: list[str]) -> None:
 def test_a_slow_server_is_waited_for_no_longer_than_its_start_may_take() -> None:
     for home in scratch_home():
         home.write_config(f"list_timeout = 0.2\n{entry('mute', 'silent_server.py')}start_timeout = 2\n")
-        done = home.run("call", "mute")
-        assert (done.returncode, done.stdout) == (1, "")
-        assert "did not answer within 2 s (key start_timeout)" in done.stderr
+        assert "did not answer within 2 s (key start_timeout)" in home.refuses(1, "call", "mute")
 
 
 def test_on_a_terminal_it_says_that_it_waits_for_a_slow_server() -> None:
@@ -170,15 +148,12 @@ def test_a_server_that_was_mended_is_tried_again() -> None:
         script = f"test -e {mark} || exit 3; exec {sys.executable} -I -m hearth.demo.server"
         home.write_config(f'[mcpServers.flaky]\ncommand = "/bin/sh"\nargs = ["-c", "{script}"]\n')
         assert home.run("call", "flaky").returncode == 1
-        with open(mark, "w", encoding="utf-8"):
-            pass
+        write(mark, "")
         assert "add a=NUMBER b=NUMBER" in said(home, "flaky")
 
 
 def test_the_time_that_is_given_holds_for_a_server_that_is_not_there_yet(home: Home) -> None:
-    done = home.run("call", "mute", "echo", "--timeout", "0.3")
-    assert done.returncode == 1
-    assert "mute did not answer within 0.3 s" in done.stderr
+    assert "mute did not answer within 0.3 s" in home.fails(1, "call", "mute", "echo", "--timeout", "0.3")
 
 
 def test_a_mistake_in_the_config_does_not_keep_it_from_the_daemon_that_runs() -> None:
@@ -228,9 +203,7 @@ def test_the_folder_is_the_root(home: Home) -> None:
 
 
 def test_what_only_a_model_can_answer_fails_the_tool_and_nothing_else(home: Home, server: str) -> None:
-    done = home.run("call", server, "sample")
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in home.fails(1, "call", server, "sample")
 
 
 def test_progress_is_shown_on_a_terminal(home: Home) -> None:
@@ -242,9 +215,7 @@ def test_progress_is_shown_on_a_terminal(home: Home) -> None:
 
 def cancelled(home: Home, server: str, mark: str) -> bool:
     """Whether the server was told, sooner or later."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while mark not in json.loads(said(home, server, "cancelled")):
-        assert time.monotonic() < deadline
+    until(lambda: mark in json.loads(said(home, server, "cancelled")))
     return True
 
 
@@ -271,32 +242,21 @@ def test_a_call_that_is_told_to_end_is_cancelled(home: Home, server: str, number
 
 def test_a_call_that_takes_too_long_is_cancelled(home: Home, server: str) -> None:
     mark = f"late-{server}"
-    done = home.run("call", server, "waiting", f"mark={mark}", "--timeout", "0.3")
-    assert done.returncode == 1
-    assert "did not answer within 0.3 s" in done.stderr
+    assert "did not answer within 0.3 s" in home.fails(1, "call", server, "waiting", f"mark={mark}", "--timeout", "0.3")
     assert cancelled(home, server, mark)
 
 
 def test_a_killed_call_leaves_no_session(home: Home) -> None:
     process = subprocess.Popen([HEARTH, "call", "demo", "slow", "seconds=60", "steps=1000"], env=home.environment)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not any(each["inFlight"] for each in home.json("sessions", "--json")):
-        assert time.monotonic() < deadline
+    until(lambda: any(each["inFlight"] for each in home.json("sessions", "--json")))
     process.send_signal(signal.SIGKILL)
     process.wait(PATIENCE_SECONDS)
-    while any(each["inFlight"] for each in home.json("sessions", "--json")):
-        assert time.monotonic() < deadline
-
-
-def complete(home: Home, line: str) -> list[str]:
-    words = line.split(" ")
-    done = home.run(COMP_WORDS=line, COMP_CWORD=str(len(words) - 1), _HEARTH_COMPLETE="bash_complete")
-    return [item.partition(",")[2] for item in done.stdout.split()]
+    until(lambda: not any(each["inFlight"] for each in home.json("sessions", "--json")))
 
 
 def test_servers_tools_and_arguments_are_completed_from_what_is_kept(home: Home) -> None:
     said(home, "demo", "whoami")
-    assert "demo" in complete(home, "hearth call ")
-    assert complete(home, "hearth call demo s") == ["slow"]
-    assert complete(home, "hearth call demo add ") == ["a=", "b="]
-    assert complete(home, "hearth call nobody ") == []
+    assert "demo" in home.complete("hearth call ")
+    assert home.complete("hearth call demo s") == ["slow"]
+    assert home.complete("hearth call demo add ") == ["a=", "b="]
+    assert home.complete("hearth call nobody ") == []

@@ -172,9 +172,8 @@ def test_the_shell_is_that_of_the_environment(home: Home) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(home: Home) -> None:
-    done = home.run("completion", "install", "fish", XDG_CONFIG_HOME="/proc/nothing")
-    assert done.returncode == 1
-    assert done.stderr.startswith("hearth: cannot write /proc/nothing/fish/completions/hearth.fish")
+    said = home.fails(1, "completion", "install", "fish", XDG_CONFIG_HOME="/proc/nothing")
+    assert said.startswith("hearth: cannot write /proc/nothing/fish/completions/hearth.fish")
 
 
 @pytest.mark.parametrize(

@@ -36,13 +36,9 @@ def test_the_printed_command_leads_to_the_one_daemon_with_a_client_s_environment
 def test_a_named_server_is_a_drop_in_for_its_own_entry(home: Home) -> None:
     home.configure_demo()
     entry = home.json("connect", "--print", "--server", "demo")["mcpServers"]["demo"]
-    bridge = Bridge(home, command=[entry["command"], *entry["args"]])
-    try:
-        bridge.open()
+    with Bridge(home, command=[entry["command"], *entry["args"]]) as bridge:
         names = {tool["name"] for tool in bridge.ask("tools/list")["result"]["tools"]}
         assert {"add", "count", "slow", "whoami"} == names
-    finally:
-        bridge.end()
 
 
 def test_a_server_that_is_not_configured_is_noted_beside_the_entry(home: Home) -> None:
@@ -81,13 +77,9 @@ def test_a_client_s_entry_gives_way_to_one_that_works_and_comes_back(home: Home)
     assert home.run("connect", "cursor", "--yes", "--no-try").returncode == 0
     entry = json.loads(content(path).replace(b"// mine", b"").replace(b"},\n}", b"}\n}"))["mcpServers"]["demo"]
     home.configure_demo()
-    bridge = Bridge(home, command=[entry["command"], *entry["args"]])
-    try:
-        bridge.open()
+    with Bridge(home, command=[entry["command"], *entry["args"]]) as bridge:
         names = {tool["name"] for tool in bridge.ask("tools/list")["result"]["tools"]}
         assert {"add", "count", "slow", "whoami"} == names
-    finally:
-        bridge.end()
     done = home.run("disconnect", "--all")
     assert (done.returncode, done.stderr) == (0, "")
     assert content(path) == former

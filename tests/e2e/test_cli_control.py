@@ -3,12 +3,12 @@
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, Lines
+from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, Lines, read, until
 from e2e.terminal import Terminal
 from hearth.host import processes
 
@@ -23,10 +23,27 @@ def runs(pid: int) -> bool:
     return processes.is_alive(pid, processes.UNKNOWN_START_TIME)
 
 
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
+@contextmanager
+def stopped(home: Home) -> Iterator[int]:
+    """Have the daemon stand still; yield its pid."""
+    pid = daemon_pid(home)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield pid
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def following(home: Home, *words: str) -> Iterator[Lines]:
+    """Yield the lines of `hearth logs -f`."""
+    process = subprocess.Popen([HEARTH, "logs", "-f", *words], env=home.environment, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout
+        yield Lines(process.stdout.fileno())
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_status_describes_the_daemon_its_sessions_and_its_servers(home: Home, bridge: Bridge) -> None:
@@ -63,17 +80,15 @@ def test_asking_is_no_session_and_holds_nothing(home: Home, bridge: Bridge) -> N
 @pytest.mark.parametrize("verb", ["stop", "restart", "reload"])
 def test_with_somebody_attached_and_no_terminal_it_refuses_and_says_who(home: Home, bridge: Bridge, verb: str) -> None:
     pid = daemon_pid(home)
-    done = home.run(verb)
-    assert done.returncode == 5
-    assert "test-agent" in done.stderr
-    assert "--yes" in done.stderr
+    said = home.fails(5, verb)
+    assert "test-agent" in said
+    assert "--yes" in said
     assert daemon_pid(home) == pid
 
 
 def test_stop_returns_when_the_process_has_gone_and_the_bridge_survives(home: Home, bridge: Bridge) -> None:
     pid = daemon_pid(home)
-    done = home.run("stop", "--yes")
-    assert done.returncode == 0, done.stderr
+    home.ok("stop", "--yes")
     assert not runs(pid)
     assert bridge.process.poll() is None
     assert "error" not in bridge.ask("ping")
@@ -82,37 +97,25 @@ def test_stop_returns_when_the_process_has_gone_and_the_bridge_survives(home: Ho
 
 def test_restart_lights_a_new_daemon_without_a_call(home: Home, bridge: Bridge) -> None:
     pid = daemon_pid(home)
-    done = home.run("restart", "--yes")
-    assert done.returncode == 0, done.stderr
+    home.ok("restart", "--yes")
     assert not runs(pid)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not home.json("status", "--json")["running"]:
-        assert time.monotonic() < deadline
+    until(lambda: home.json("status", "--json")["running"])
     assert daemon_pid(home) != pid
     assert "error" not in bridge.ask("ping")
 
 
 def test_a_restart_when_quiet_lets_a_call_finish_that_the_drain_would_have_cut_off(home: Home) -> None:
-    path = home.configure_demo()
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    home.write_config(f"drain_timeout = 0.1\n{text}")
-    bridge = Bridge(home)
-    try:
-        bridge.open()
+    home.write_config(f"drain_timeout = 0.1\n{read(home.configure_demo())}")
+    with Bridge(home) as bridge:
         pid = daemon_pid(home)
         bridge.begin("tools/call", name="demo__slow", arguments={"seconds": 2})
         until(lambda: home.json("status", "--json")["sessions"][0]["inFlight"] == 1)
-        done = home.run("restart", "--when-quiet")
-        assert done.returncode == 0, done.stderr
-        assert f"pid {pid} (mcp): going out as soon as no call is in flight." in done.stdout
+        assert f"pid {pid} (mcp): going out as soon as no call is in flight." in home.ok("restart", "--when-quiet")
         assert daemon_pid(home) == pid
         assert not bridge.answer()["result"].get("isError")
         until(lambda: not runs(pid))
         assert "error" not in bridge.ask("ping")
         assert daemon_pid(home) != pid
-    finally:
-        bridge.end()
 
 
 def test_all_means_the_daemons_of_every_profile_and_config_of_this_installation(home: Home, bridge: Bridge) -> None:
@@ -124,8 +127,7 @@ def test_all_means_the_daemons_of_every_profile_and_config_of_this_installation(
         lit = [home.json("status", "--json", *words) for words in ([], ["--profile", "work"], ["--config", config])]
         pids = [each["pid"] for each in lit]
         assert len(set(pids)) == 3
-        done = home.run("stop", "--all", "--yes")
-        assert done.returncode == 0, done.stderr
+        home.ok("stop", "--all", "--yes")
         assert [runs(pid) for pid in pids] == [False] * 3
         assert "hearth is not running" in home.run("restart", "--all", "--when-quiet").stdout
     finally:
@@ -176,63 +178,41 @@ def test_an_interrupted_question_ends_its_line(home: Home, bridge: Bridge) -> No
 def test_nobody_is_asked_when_nobody_is_attached(home: Home, bridge: Bridge) -> None:
     bridge.leave()
     pid = daemon_pid(home)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while home.json("sessions", "--json"):
-        assert time.monotonic() < deadline
-    done = home.run("stop")
-    assert done.returncode == 0, done.stderr
+    until(lambda: not home.json("sessions", "--json"))
+    home.ok("stop")
     assert not runs(pid)
 
 
 def test_reload_takes_a_good_config(home: Home, bridge: Bridge) -> None:
-    path = home.configure_demo()
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    home.write_config(text.replace("mcpServers.demo", "mcpServers.other"))
-    done = home.run("reload", "--yes")
-    assert done.returncode == 0, done.stderr
+    home.write_config(read(home.configure_demo()).replace("mcpServers.demo", "mcpServers.other"))
+    home.ok("reload", "--yes")
     assert [server["name"] for server in home.json("status", "--json")["upstreams"]] == ["other"]
 
 
 def test_reload_prints_what_is_wrong_with_a_bad_config_and_the_old_one_goes_on(home: Home, bridge: Bridge) -> None:
     path = home.write_config('idle_timeout = "soon"\n')
-    done = home.run("reload", "--yes")
-    assert done.returncode == 2
-    assert path in done.stderr
-    assert "idle_timeout" in done.stderr
+    said = home.fails(2, "reload", "--yes")
+    assert path in said
+    assert "idle_timeout" in said
     document = home.json("status", "--json")
     assert [server["name"] for server in document["upstreams"]] == ["demo"]
     assert "idle_timeout" in document["configError"]
 
 
 def test_a_daemon_that_does_not_answer_is_told_from_one_that_is_out(home: Home, bridge: Bridge) -> None:
-    pid = daemon_pid(home)
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        done = home.run("status")
-    finally:
-        os.kill(pid, signal.SIGCONT)
-    assert done.returncode == 4
-    assert "did not answer" in done.stderr
+    with stopped(home):
+        assert "did not answer" in home.fails(4, "status")
 
 
 @pytest.mark.parametrize("verb", ["stop", "restart", "reload"])
 def test_a_daemon_that_hangs_is_named_with_what_ends_it(home: Home, bridge: Bridge, verb: str) -> None:
-    pid = daemon_pid(home)
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with stopped(home) as pid:
         # Not `reload --yes`, which waits long for slow disks.
-        done = home.run(verb, *([] if verb == "reload" else ["--yes"]))
-    finally:
-        os.kill(pid, signal.SIGCONT)
-    assert done.returncode == 4
-    assert f"kill -9 {pid}" in done.stderr
+        assert f"kill -9 {pid}" in home.fails(4, verb, *([] if verb == "reload" else ["--yes"]))
 
 
 def test_a_bridge_whose_client_left_does_not_outstay_its_last_answer(home: Home, bridge: Bridge) -> None:
-    pid = daemon_pid(home)
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with stopped(home):
         done = subprocess.run(
             [HEARTH, "bridge"],
             env=home.environment | {"HEARTH_BRIDGE_PATIENCE": "0.5"},
@@ -243,25 +223,19 @@ def test_a_bridge_whose_client_left_does_not_outstay_its_last_answer(home: Home,
             timeout=PATIENCE_SECONDS,
             check=False,
         )
-    finally:
-        os.kill(pid, signal.SIGCONT)
     assert done.returncode == 0
     assert '"id":1' in done.stdout.replace(" ", "")
     assert "said nothing" in done.stdout
 
 
 def test_a_second_daemon_is_refused_with_code_3_and_names_the_first(home: Home, bridge: Bridge) -> None:
-    done = home.run("serve")
-    assert done.returncode == 3
-    assert str(daemon_pid(home)) in done.stderr
+    assert str(daemon_pid(home)) in home.fails(3, "serve")
 
 
 def test_serve_runs_in_the_foreground_until_it_is_interrupted(home: Home) -> None:
     home.configure_demo()
     terminal = Terminal([HEARTH, "serve"], home.environment)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not home.json("status", "--json")["running"]:
-        assert time.monotonic() < deadline
+    until(lambda: home.json("status", "--json")["running"])
     assert terminal.process.poll() is None
     terminal.type("\x03")
     assert terminal.finish() == 0
@@ -273,35 +247,23 @@ def test_logs_shows_the_end_of_the_file_and_follows_it(home: Home, bridge: Bridg
     whole = home.run("logs", "-n", "1000")
     assert whole.returncode == 0, whole.stderr
     assert home.run("logs", "-n", "1").stdout == whole.stdout.splitlines(keepends=True)[-1]
-    following = subprocess.Popen([HEARTH, "logs", "-f", "-n", "1"], env=home.environment, stdout=subprocess.PIPE)
-    try:
-        assert following.stdout
-        lines = Lines(following.stdout.fileno())
+    with following(home, "-n", "1") as lines:
         assert lines.next().decode() == whole.stdout.splitlines()[-1]
         home.write_config("nonsense = 1\n")
         assert home.run("reload", "--yes").returncode == 2
         assert b"nonsense" in lines.next()
-    finally:
-        following.kill()
-        following.communicate()
 
 
 def test_logs_follows_the_file_over_a_rotation(home: Home) -> None:
     path = os.path.join(home.home, ".local", "state", "hearth", "logs", "mcp.log")
     os.makedirs(os.path.dirname(path))
     write_line(path, "first")
-    following = subprocess.Popen([HEARTH, "logs", "-f"], env=home.environment, stdout=subprocess.PIPE)
-    try:
-        assert following.stdout
-        lines = Lines(following.stdout.fileno())
+    with following(home) as lines:
         assert lines.next() == b"first"
         write_line(path, "second")
         os.rename(path, path + ".1")
         write_line(path, "third")
         assert [lines.next(), lines.next()] == [b"second", b"third"]
-    finally:
-        following.kill()
-        following.communicate()
 
 
 def write_line(path: str, text: str) -> None:
@@ -311,9 +273,5 @@ def write_line(path: str, text: str) -> None:
 
 def test_a_profile_that_was_typed_is_served_also_where_the_environment_names_a_config(home: Home) -> None:
     home.environment["HEARTH_CONFIG"] = home.write_config("", "other")
-    bridge = Bridge(home, "--profile", "work")
-    try:
-        bridge.open()
+    with Bridge(home, "--profile", "work"):
         assert home.json("status", "--profile", "work", "--json")["running"] is True
-    finally:
-        bridge.end()

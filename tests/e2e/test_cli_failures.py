@@ -60,15 +60,11 @@ def assert_alike(home: Home) -> None:
 
 def test_a_failure_is_told_alike_with_a_client_without_one_and_without_a_daemon(home: Home) -> None:
     configure(home)
-    bridge = Bridge(home, "--server", "banner")
-    try:
-        bridge.open()
+    with Bridge(home, "--server", "banner"):
         fail(home)
         assert_alike(home)
         (session,) = home.json("sessions", "--json")
         assert session["failed"] == []
-    finally:
-        bridge.end()
     assert_alike(home)
     assert home.run("stop", "--yes").returncode == 0
     assert not os.path.exists(home.registry)
@@ -77,14 +73,10 @@ def test_a_failure_is_told_alike_with_a_client_without_one_and_without_a_daemon(
 
 def test_a_session_is_told_the_failure_of_its_server(home: Home) -> None:
     configure(home)
-    bridge = Bridge(home, "--server", "lacking")
-    try:
-        bridge.open()
+    with Bridge(home, "--server", "lacking") as bridge:
         bridge.ask("tools/call", name="anything", arguments={})
         (session,) = home.json("sessions", "--json")
         assert session["failed"] == [{"name": "lacking", "error": VARIABLE_CAUSE}]
-    finally:
-        bridge.end()
 
 
 def test_a_server_that_works_again_has_failed_no_longer(home: Home) -> None:
@@ -151,9 +143,7 @@ def test_the_line_on_stdout_is_in_both_logs_cut_and_masked(home: Home) -> None:
 
 def test_on_a_narrow_terminal_a_session_has_its_server_role_and_agent_on_one_line(home: Home) -> None:
     home.configure_demo()
-    bridge = Bridge(home, "--server", "demo", "--role", "reviewer", "--agent-id", "agent-7")
-    try:
-        bridge.open()
+    with Bridge(home, "--server", "demo", "--role", "reviewer", "--agent-id", "agent-7"):
         terminal = Terminal([HEARTH, "sessions"], home.environment | {"COLUMNS": "80"})
         assert terminal.finish() == 0
         lines = terminal.seen.splitlines()
@@ -167,8 +157,6 @@ def test_on_a_narrow_terminal_a_session_has_its_server_role_and_agent_on_one_lin
             "reviewer",
         ]
         assert "agent-7" in row
-    finally:
-        bridge.end()
 
 
 def test_a_broken_config_is_told_with_its_line_when_no_daemon_runs(home: Home) -> None:

@@ -24,29 +24,21 @@ def read(*parts: str) -> str:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_help_of_every_verb_exits_with_0_and_gives_an_example_of_it(home: Home, verb: str) -> None:
-    done = home.run(verb, "--help")
-    assert done.returncode == 0, done.stderr
-    examples = [line.strip() for line in done.stdout.splitlines() if f"hearth {verb}" in line]
+    examples = [line.strip() for line in home.ok(verb, "--help").splitlines() if f"hearth {verb}" in line]
     assert len(examples) >= 2, "the usage line, and at least one example"
 
 
 def test_hearth_alone_prints_the_help_with_every_verb(home: Home) -> None:
-    done = home.run()
-    assert done.returncode == 0
-    listed = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ") and line.split()}
+    listed = {line.split()[0] for line in home.ok().splitlines() if line.startswith("  ") and line.split()}
     assert set(VERBS) <= listed
 
 
 def test_a_verb_that_was_mistyped_gets_the_nearest_one(home: Home) -> None:
-    done = home.run("staus")
-    assert done.returncode == 2
-    assert "Did you mean 'status'?" in done.stderr
+    assert "Did you mean 'status'?" in home.fails(2, "staus")
 
 
 def test_a_profile_and_a_config_at_once_are_a_usage_error(home: Home) -> None:
-    done = home.run("status", "--profile", "a", "--config", "b")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "two daemons" in done.stderr
+    assert "two daemons" in home.refuses(2, "status", "--profile", "a", "--config", "b")
 
 
 def test_the_daemon_may_be_named_before_the_verb_or_after_it_or_in_the_environment(home: Home) -> None:
@@ -123,9 +115,7 @@ def test_the_version_is_an_option_too(home: Home) -> None:
 @pytest.mark.parametrize("option", ["--profile", "--config"])
 @pytest.mark.parametrize("verb", sorted(WITHOUT_TARGET))
 def test_a_verb_that_is_not_about_one_daemon_refuses_to_be_told_which(home: Home, verb: str, option: str) -> None:
-    done = home.run(option, "work", verb)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"leave out {option}" in done.stderr
+    assert f"leave out {option}" in home.refuses(2, option, "work", verb)
 
 
 def test_every_other_verb_takes_the_name_of_a_daemon() -> None:
@@ -144,10 +134,9 @@ def test_every_other_verb_takes_the_name_of_a_daemon() -> None:
 
 
 def test_a_dry_run_does_not_tell_the_person_to_type_anything_yet(home: Home) -> None:
-    done = home.run("install", "--dry-run")
-    assert done.returncode == 0, done.stderr
-    assert "would write" in done.stdout
-    assert "To begin listening, type" not in done.stdout
+    said = home.ok("install", "--dry-run")
+    assert "would write" in said
+    assert "To begin listening, type" not in said
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -159,19 +148,13 @@ def test_the_completion_script_of_every_shell_is_one(home: Home, shell: str) -> 
         assert done.returncode == 0, done.stderr
 
 
-def complete(home: Home, line: str) -> list[str]:
-    words = line.split(" ")
-    done = home.run(COMP_WORDS=line, COMP_CWORD=str(len(words) - 1), _HEARTH_COMPLETE="bash_complete")
-    return [row.partition(",")[2] for row in done.stdout.splitlines()]
-
-
 def test_verbs_options_and_profiles_are_completed(home: Home) -> None:
     home.write_config("", "work")
-    assert complete(home, "hearth st") == ["status", "stop"]
-    assert "--json" in complete(home, "hearth status --j")
-    assert complete(home, "hearth status --profile w") == ["work"]
-    assert complete(home, "hearth bridge --m") == ["--mode"]
-    assert complete(home, "hearth bridge --mode ") == ["full", "search", "auto"]
+    assert home.complete("hearth st") == ["status", "stop"]
+    assert "--json" in home.complete("hearth status --j")
+    assert home.complete("hearth status --profile w") == ["work"]
+    assert home.complete("hearth bridge --m") == ["--mode"]
+    assert home.complete("hearth bridge --mode ") == ["full", "search", "auto"]
 
 
 def test_version_loads_no_other_verb_and_nothing_heavy(home: Home) -> None:
@@ -240,17 +223,15 @@ def test_help_explains_a_verb_as_its_option_does(home: Home) -> None:
     assert home.run("help").stdout == home.run("--help").stdout
     for words in (["connect"], ["config", "check"], ["tools", "approve"], ["help"]):
         assert home.run("help", *words).stdout == home.run(*words, "--help").stdout
-    done = home.run("help", "conect")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "Did you mean 'connect'?" in done.stderr
+    assert "Did you mean 'connect'?" in home.refuses(2, "help", "conect")
     assert home.run("help", "config", "nothing").returncode == 2
     assert {each["name"] for each in home.json("help", "--json")["verbs"]} == set(VERBS)
     assert ["--json"] in [each["names"] for each in home.json("help", "status", "--json")["options"]]
 
 
 def test_words_of_help_are_completed(home: Home) -> None:
-    assert complete(home, "hearth help sta") == ["status"]
-    assert complete(home, "hearth help config che") == ["check"]
+    assert home.complete("hearth help sta") == ["status"]
+    assert home.complete("hearth help config che") == ["check"]
 
 
 def test_the_short_form_of_version_is_there(home: Home) -> None:
@@ -262,7 +243,7 @@ def test_ls_is_upstreams_and_completes_their_names(home: Home) -> None:
     assert home.run("ls").stdout == home.run("upstreams").stdout
     assert home.json("ls", "demo", "--json") == home.json("upstreams", "demo", "--json")
     assert home.run("ls", "other").returncode == 2
-    assert complete(home, "hearth ls d") == ["demo"]
+    assert home.complete("hearth ls d") == ["demo"]
 
 
 def test_ps_lists_the_daemon_and_each_process_of_a_server(home: Home) -> None:

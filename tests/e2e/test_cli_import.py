@@ -136,18 +136,14 @@ def test_a_dry_run_and_a_refusal_change_nothing(home: Home) -> None:
     assert [each["name"] for each in document["servers"]] == ["github", "docs", "browser", "build"]
     assert document["imported"] is False
     assert "s3cr3t" not in json.dumps(document)
-    done = home.run("import")
-    assert done.returncode == 5
-    assert "say --yes" in done.stderr
+    assert "say --yes" in home.fails(5, "import")
     assert sorted(os.listdir(home.home)) == before
 
 
 def test_clients_are_chosen_and_a_broken_file_keeps_no_other_back(home: Home) -> None:
     write(home, ".claude.json", '{"mcpServers": ')
     write(home, ".codex/config.toml", CODEX)
-    done = home.run("import", "codex", "--yes")
-    assert done.returncode == 0
-    assert "2 added" in done.stdout
+    assert "2 added" in home.ok("import", "codex", "--yes")
     everything = home.run("import", "--yes")
     assert everything.returncode == 0
     assert ".claude.json" in everything.stderr
@@ -173,9 +169,7 @@ def test_a_file_that_is_named_is_imported(home: Home, name: str, content: Any, s
 @pytest.mark.parametrize("content", ["{", '{"a": 1}', None])
 def test_a_file_without_servers_is_refused(home: Home, content: str | None) -> None:
     path = os.path.join(home.home, "x.json") if content is None else write(home, "x.json", content)
-    done = home.run("import", path, "--yes")
-    assert done.returncode == 2
-    assert "x.json" in done.stderr
+    assert "x.json" in home.fails(2, "import", path, "--yes")
 
 
 def test_what_an_editor_asks_for_is_asked_here(home: Home) -> None:
@@ -216,6 +210,4 @@ def test_a_config_that_cannot_be_written_leaves_no_secret_behind(home: Home) -> 
 
 
 def test_without_any_client_it_says_what_was_looked_for(home: Home) -> None:
-    done = home.run("import", PATH="/nowhere")
-    assert done.returncode == 0
-    assert "No MCP client was found; looked for Claude Code" in done.stdout
+    assert "No MCP client was found; looked for Claude Code" in home.ok("import", PATH="/nowhere")

@@ -57,9 +57,7 @@ def test_a_server_that_is_configured_no_longer_still_has_its_log(home: Home) -> 
 
 
 def test_a_name_with_odd_characters_has_a_log(home: Home) -> None:
-    done = home.run("logs", "a b/c")
-    assert done.returncode == 1
-    assert done.stderr.startswith("hearth: server 'a b/c' has written nothing to its stderr yet")
+    assert home.fails(1, "logs", "a b/c").startswith("hearth: server 'a b/c' has written nothing to its stderr yet")
 
 
 @pytest.mark.parametrize(
@@ -70,21 +68,17 @@ def test_a_name_with_odd_characters_has_a_log(home: Home) -> None:
     ],
 )
 def test_an_unknown_name_is_told_those_that_are_configured(home: Home, name: str, words: str) -> None:
-    done = home.run("logs", name)
-    assert done.returncode == 2
-    assert f"There is no server {name!r}" in done.stderr
-    assert words in done.stderr
+    said = home.fails(2, "logs", name)
+    assert f"There is no server {name!r}" in said
+    assert words in said
 
 
 def test_a_server_by_url_has_its_stderr_elsewhere(home: Home) -> None:
-    done = home.run("logs", "remote", "-f")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "is reached by its url" in done.stderr
+    assert "is reached by its url" in home.refuses(1, "logs", "remote", "-f")
 
 
 def test_names_are_completed(home: Home) -> None:
-    done = home.run(COMP_WORDS="hearth logs gi", COMP_CWORD="2", _HEARTH_COMPLETE="bash_complete")
-    assert done.stdout == "plain,github\n"
+    assert home.complete("hearth logs gi") == ["github"]
 
 
 class Following:
@@ -151,9 +145,7 @@ def test_lines_since_a_time_are_all_of_them(home: Home) -> None:
 
 
 def test_since_something_that_is_no_time_is_a_usage_error(home: Home) -> None:
-    done = home.run("logs", "github", "--since", "soon")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "say 10m, 2h" in done.stderr
+    assert "say 10m, 2h" in home.refuses(2, "logs", "github", "--since", "soon")
 
 
 def test_lines_are_printed_as_json(home: Home) -> None:

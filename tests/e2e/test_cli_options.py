@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
 from collections.abc import Iterator
 
 import click
 import pytest
 
-from e2e.cli_home import HEARTH, Bridge, Home
+from e2e.cli_home import Bridge, Home
 from hearth.cli.main import cli
 
 # Their output is MCP, or the daemon's log, not an answer for a person.
@@ -67,17 +66,10 @@ def test_the_token_is_json(home: Home) -> None:
 
 def test_secrets_are_json(home: Home) -> None:
     home.write_config('[mcpServers.a]\ncommand = "true"\nenv = { T = "${keyring:t}" }\n')
-    stored = subprocess.run(
-        [HEARTH, "secret", "set", "t", "--json"],
-        env=home.environment,
-        input="s3cret\n",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    document = json.loads(stored.stdout)
+    stored = home.ok_with("s3cret\n", "secret", "set", "t", "--json")
+    document = json.loads(stored)
     assert (document["name"], document["reference"], document["needRestart"]) == ("t", "${keyring:t}", [])
-    assert "s3cret" not in stored.stdout
+    assert "s3cret" not in stored
     assert home.json("secret", "remove", "t", "--json") == {"name": "t", "removed": True, "servers": ["a"]}
 
 

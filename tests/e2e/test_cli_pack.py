@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from e2e.cli_home import Home, attached_bridge
-from e2e.test_cli_help import complete
+from e2e.cli_home import Home, attached_bridge, read, write
 
 CONFIG = """\
 # mine
@@ -14,11 +13,6 @@ idle_timeout = 0  # stays
 [mcpServers.time]
 command = "true"  # fast
 """
-
-
-def read(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        return file.read()
 
 
 def test_no_pack_is_on_until_it_is_switched_on(home: Home) -> None:
@@ -31,9 +25,8 @@ def test_no_pack_is_on_until_it_is_switched_on(home: Home) -> None:
 
 def test_enable_and_disable_change_one_value_and_no_other_byte(home: Home) -> None:
     path = home.write_config(CONFIG)
-    done = home.run("pack", "enable", "hearth")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == f"hearth is enabled in {path}. No daemon runs; the next one reads it.\n"
+    said = home.ok("pack", "enable", "hearth")
+    assert said == f"hearth is enabled in {path}. No daemon runs; the next one reads it.\n"
     assert read(path) == CONFIG + "\n[packs.hearth]\nenabled = true\n"
     assert home.json("pack", "list", "--json")["packs"][0]["enabled"] is True
     assert home.run("pack", "enable", "hearth").stdout == "hearth is enabled already.\n"
@@ -54,32 +47,27 @@ def test_enable_makes_the_file(home: Home) -> None:
 
 
 def test_the_same_key_is_written_into_json(home: Home) -> None:
-    path = f"{home.home}/servers.json"
-    with open(path, "w", encoding="utf-8") as file:
-        file.write('{\n  "mcpServers": {}\n}\n')
+    path = write(f"{home.home}/servers.json", '{\n  "mcpServers": {}\n}\n')
     assert home.run("pack", "enable", "hearth", "--config", path).returncode == 0
     assert json.loads(read(path)) == {"mcpServers": {}, "packs": {"hearth": {"enabled": True}}}
     assert home.json("pack", "list", "--config", path, "--json")["packs"][0]["enabled"] is True
 
 
 def test_an_unknown_pack_is_told_the_nearest(home: Home) -> None:
-    done = home.run("pack", "enable", "heart")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "There is no pack 'heart'. Did you mean 'hearth'?" in done.stderr
+    assert "There is no pack 'heart'. Did you mean 'hearth'?" in home.refuses(2, "pack", "enable", "heart")
 
 
 def test_a_server_by_the_name_of_a_pack_is_refused_and_both_are_named(home: Home) -> None:
     text = CONFIG.replace("mcpServers.time", "mcpServers.hearth")
     path = home.write_config(text)
-    done = home.run("pack", "enable", "hearth")
-    assert done.returncode == 2
-    assert f"{path}:4: server 'hearth' has the name of the pack 'hearth' that is on ({path}:7)" in done.stderr
+    said = home.fails(2, "pack", "enable", "hearth")
+    assert f"{path}:4: server 'hearth' has the name of the pack 'hearth' that is on ({path}:7)" in said
     assert read(path) == text
 
 
 @pytest.mark.parametrize(("line", "words"), [("hearth pack ", "list"), ("hearth pack enable ", "hearth")])
 def test_verbs_and_names_are_completed(home: Home, line: str, words: str) -> None:
-    assert words in complete(home, line)
+    assert words in home.complete(line)
 
 
 def test_a_running_daemon_takes_it_up(home: Home) -> None:

@@ -79,7 +79,7 @@ def test_an_unlit_socket_is_not_connected_to(home: Home, listener: socket.socket
 
 
 def test_completion_does_not_connect(home: Home, listener: socket.socket) -> None:
-    home.run(COMP_WORDS="hearth status --profile ", COMP_CWORD="3", _HEARTH_COMPLETE="bash_complete")
+    home.complete("hearth status --profile ")
     assert not somebody_knocked(listener)
 
 
@@ -101,24 +101,19 @@ def test_a_registry_that_cannot_be_read_means_that_nothing_is_known(home: Home, 
 
 
 def test_status_says_that_nothing_runs_and_what_would_light_it(home: Home) -> None:
-    done = home.run("status")
-    assert done.returncode == 0
-    assert "hearth is not running" in done.stdout
-    assert "The first bridge starts it" in done.stdout
+    said = home.ok("status")
+    assert "hearth is not running" in said
+    assert "The first bridge starts it" in said
     document = home.json("status", "--json")
     assert document["running"] is False
     assert document["sessions"] == document["upstreams"] == []
-    assert document["lights"] in done.stdout
+    assert document["lights"] in said
 
 
 def test_stopping_restarting_or_reloading_nothing_is_done_already(home: Home) -> None:
     for verb in ("stop", "restart", "reload"):
-        done = home.run(verb)
-        assert done.returncode == 0
-        assert "hearth is not running" in done.stdout
+        assert "hearth is not running" in home.ok(verb)
 
 
 def test_no_log_yet_is_one_sentence(home: Home) -> None:
-    done = home.run("logs")
-    assert done.returncode == 1
-    assert done.stderr.startswith("hearth: there is no log yet")
+    assert home.fails(1, "logs").startswith("hearth: there is no log yet")

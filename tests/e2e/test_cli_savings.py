@@ -133,13 +133,12 @@ def test_five_agents_with_three_servers_each_are_counted_as_proc_has_them(home: 
 
 
 def test_the_text_has_the_same_counts(home: Home, agents: Agents) -> None:
-    done = home.run("savings")
-    assert done.returncode == 0, done.stderr
-    rows = [line.split() for line in done.stdout.splitlines() if line.startswith(("mcp-server-time", "notes"))]
+    said = home.ok("savings")
+    rows = [line.split() for line in said.splitlines() if line.startswith(("mcp-server-time", "notes"))]
     assert Counter(tuple(row[:3]) for row in rows)[("notes", "5", "1")] == 1
-    named = [line.split(" MB ")[1].strip() for line in done.stdout.splitlines() if line.startswith("notes ")]
+    named = [line.split(" MB ")[1].strip() for line in said.splitlines() if line.startswith("notes ")]
     assert [sorted(each.split(", ")) for each in named] == [sorted(CLIENTS.values())]
-    assert "With Hearth:" in done.stdout
+    assert "With Hearth:" in said
     assert not os.path.exists(home.registry)
 
 
@@ -153,17 +152,13 @@ def test_servers_of_hearth_are_not_counted_as_waste(home: Home, bridge: Bridge) 
 
 
 def test_the_figure_of_what_runs_through_hearth_is_in_status(home: Home, bridge: Bridge) -> None:
-    second = Bridge(home)
-    try:
-        second.open()
+    with Bridge(home) as second:
         for each in (bridge, second):
             assert "result" in each.ask("tools/call", name="demo__count", arguments={})
         found = home.json("status", "--json")["savings"]
         assert (found["runs"], found["runsApart"], found["measure"]) == (1, 2, "PSS")
         assert found["memoryApartBytes"] > 0 and found["memoryBytes"] > 0
         assert "Savings: 1 running server instead of 2; " in home.run("status").stdout
-    finally:
-        second.end()
 
 
 def test_with_nothing_running_through_hearth_status_has_no_figure(home: Home) -> None:

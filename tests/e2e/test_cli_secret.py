@@ -105,9 +105,7 @@ def test_without_secrets_the_list_says_how_to_store_one(home: Home) -> None:
 def test_a_secret_is_removed_once(home: Home) -> None:
     home.write_config(SERVER.format(name="one", secret="github"))
     put(home, "github")
-    done = home.run("secret", "remove", "github")
-    assert done.returncode == 0
-    assert "one: refers to it in the config" in done.stdout
+    assert "one: refers to it in the config" in home.ok("secret", "remove", "github")
     assert stored(home) == {}
     again = home.run("secret", "remove", "github")
     assert (again.returncode, again.stdout) == (1, "")
@@ -129,24 +127,16 @@ def test_names_are_completed(home: Home) -> None:
     home.write_config(SERVER.format(name="one", secret="gitlab"))
     put(home, "github")
 
-    def complete(line: str) -> list[str]:
-        done = home.run(COMP_WORDS=line, COMP_CWORD=str(line.count(" ")), _HEARTH_COMPLETE="bash_complete")
-        return [row.partition(",")[2] for row in done.stdout.splitlines()]
-
-    assert complete("hearth secret remove gi") == ["github"]
-    assert complete("hearth secret set gi") == ["github", "gitlab"]
+    assert home.complete("hearth secret remove gi") == ["github"]
+    assert home.complete("hearth secret set gi") == ["github", "gitlab"]
 
 
 def test_who_changes_a_secret_of_a_server_is_told_how_it_is_taken(home: Home) -> None:
     home.write_config("idle_timeout = 0\n" + SERVER.format(name="one", secret="github"))
     assert b"hearth restart" not in put(home, "github").stdout
-    bridge = Bridge(home)
-    try:
-        bridge.open()
+    with Bridge(home):
         assert b"one: taken at the next start; now: hearth restart\n" in put(home, "github").stdout
         assert b"hearth restart" not in put(home, "another").stdout
-    finally:
-        bridge.end()
 
 
 def test_a_vault_that_cannot_be_used_is_one_sentence(home: Home) -> None:
@@ -155,7 +145,6 @@ def test_a_vault_that_cannot_be_used_is_one_sentence(home: Home) -> None:
     with open(index, "w", encoding="utf-8") as file:
         file.write("{")
     for words in (["list"], ["remove", "github"]):
-        done = home.run("secret", *words)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith("hearth: ") and "is damaged" in done.stderr
+        said = home.refuses(1, "secret", *words)
+        assert said.startswith("hearth: ") and "is damaged" in said
     assert put(home, "github").returncode == 1

@@ -34,16 +34,12 @@ def test_the_tools_of_a_running_daemon_are_listed_in_columns_and_as_json(home: H
 
 
 def test_a_query_ranks_as_the_search_of_agents_does(home: Home, bridge: Bridge) -> None:
-    searching = Bridge(home, "--mode", "search")
-    try:
-        searching.open()
+    with Bridge(home, "--mode", "search") as searching:
         asked = {"name": "find_tools", "arguments": {"query": "process id", "limit": 50}}
         (block,) = searching.ask("tools/call", **asked)["result"]["content"]
         listed = [line.split(":")[0][2:] for line in block["text"].splitlines() if line.startswith("- ")]
         assert found(home, "process", "id") == listed
         assert listed[0] == "demo__whoami"
-    finally:
-        searching.end()
 
 
 def test_with_no_daemon_what_was_offered_before_is_told_in_the_same_way_and_nothing_is_woken(
@@ -59,10 +55,9 @@ def test_with_no_daemon_what_was_offered_before_is_told_in_the_same_way_and_noth
 
 def test_servers_that_never_ran_are_named(home: Home) -> None:
     home.configure_demo()
-    done = home.run("tools")
-    assert done.returncode == 0
-    assert "No tool is known." in done.stdout
-    assert "they have never run: the tools of demo." in done.stdout
+    said = home.ok("tools")
+    assert "No tool is known." in said
+    assert "they have never run: the tools of demo." in said
     assert found(home) == []
     assert home.processes() == []
 
@@ -79,9 +74,7 @@ def test_what_was_kept_and_makes_no_sense_is_not_spoken_of(home: Home, bridge: B
 
 def test_of_one_server_only(home: Home, bridge: Bridge) -> None:
     assert found(home, "--server", "demo") == NAMES
-    done = home.run("tools", "--server", "dmo")
-    assert done.returncode == 2
-    assert "Did you mean 'demo'?" in done.stderr
+    assert "Did you mean 'demo'?" in home.fails(2, "tools", "--server", "dmo")
 
 
 def test_a_limit_says_what_it_leaves_out(home: Home, bridge: Bridge) -> None:
@@ -96,9 +89,7 @@ def test_words_that_look_like_options_are_a_query_behind_two_dashes(home: Home, 
 
 def test_a_config_that_is_wrong_is_told_where_no_daemon_runs(home: Home) -> None:
     home.write_config("x = 1\n")
-    done = home.run("tools")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "'x' is not known" in done.stderr
+    assert "'x' is not known" in home.refuses(2, "tools")
 
 
 def test_a_daemon_that_cannot_serve_says_why(home: Home) -> None:
@@ -106,8 +97,6 @@ def test_a_daemon_that_cannot_serve_says_why(home: Home) -> None:
     bridge = Bridge(home)
     try:
         assert "'x' is not known" in bridge.ask("ping")["error"]["message"]
-        done = home.run("tools")
-        assert done.returncode == 5
-        assert "'x' is not known" in done.stderr
+        assert "'x' is not known" in home.fails(5, "tools")
     finally:
         bridge.end()

@@ -22,8 +22,7 @@ def files(home: Home) -> dict[Path, bytes]:
         path.parent.mkdir()
         path.write_text(text % sys.executable, encoding="utf-8")
     before = {path: path.read_bytes() for path in texts}
-    done = home.run("connect", "--all", "--yes")
-    assert done.returncode == 0, done.stderr
+    home.ok("connect", "--all", "--yes")
     assert bytes_of(before).items().isdisjoint(before.items())
     return before
 
@@ -34,22 +33,20 @@ def bytes_of(files: dict[Path, bytes]) -> dict[Path, bytes]:
 
 def test_clients_get_their_original_servers_back_before_the_units_go(home: Home, files: dict[Path, bytes]) -> None:
     assert home.run("install", "--no-enable").returncode == 0
-    done = home.run("uninstall")
-    assert done.returncode == 0, done.stderr
+    said = home.ok("uninstall")
     assert bytes_of(files) == files
-    assert "Cursor is disconnected" in done.stdout
-    assert "Codex is disconnected" in done.stdout
-    assert "mcp.socket" in done.stdout
+    assert "Cursor is disconnected" in said
+    assert "Codex is disconnected" in said
+    assert "mcp.socket" in said
     assert not Path(home.home, ".config", "systemd", "user", "mcp.socket").exists()
 
 
 def test_clients_are_kept_by_request_and_named(home: Home, files: dict[Path, bytes]) -> None:
     connected = bytes_of(files)
-    done = home.run("uninstall", "--keep-clients")
-    assert done.returncode == 0, done.stderr
+    said = home.ok("uninstall", "--keep-clients")
     assert bytes_of(files) == connected
-    assert "Still connected: Codex and Cursor." in done.stdout
-    assert "hearth disconnect --all" in done.stdout
+    assert "Still connected: Codex and Cursor." in said
+    assert "hearth disconnect --all" in said
 
 
 def test_a_dry_run_shows_the_change_and_makes_none(home: Home, files: dict[Path, bytes]) -> None:
@@ -103,12 +100,8 @@ def test_disconnect_below_a_folder_leaves_entries_of_other_installations(
 
 def test_a_daemon_that_no_service_manager_holds_is_stopped(home: Home) -> None:
     home.configure_demo()
-    bridge = Bridge(home)
-    try:
-        bridge.open()
+    with Bridge(home):
         pid = home.json("status", "--json")["pid"]
         document = home.json("uninstall", "--json")
         assert document["stopped"] == pid
         assert home.json("status", "--json")["running"] is False
-    finally:
-        bridge.end()

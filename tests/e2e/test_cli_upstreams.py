@@ -1,9 +1,8 @@
 """`hearth upstreams` as typed: figures of what runs, what is configured when nothing does."""
 
 import os
-import time
 
-from e2e.cli_home import PATIENCE_SECONDS, Bridge, Home
+from e2e.cli_home import Bridge, Home, until
 
 
 def test_calls_and_errors_are_counted_and_processes_weighed(home: Home, bridge: Bridge) -> None:
@@ -35,16 +34,12 @@ def test_a_name_shows_every_instance(home: Home, bridge: Bridge) -> None:
 
 def test_a_name_that_is_not_right_gets_the_nearest(home: Home) -> None:
     home.configure_demo()
-    done = home.run("upstreams", "dmo")
-    assert done.returncode == 2
-    assert "Did you mean 'demo'?" in done.stderr
+    assert "Did you mean 'demo'?" in home.fails(2, "upstreams", "dmo")
 
 
 def test_with_no_daemon_it_says_what_is_configured(home: Home) -> None:
     home.write_config('[mcpServers.a]\ncommand = "a"\n[mcpServers.b]\nurl = "http://b"\ndisabled = true\n')
-    done = home.run("upstreams")
-    assert done.returncode == 0
-    assert "hearth is not running" in done.stdout
+    assert "hearth is not running" in home.ok("upstreams")
     assert [(each["name"], each["state"]) for each in home.json("upstreams", "--json")] == [
         ("a", "stopped"),
         ("b", "disabled"),
@@ -62,8 +57,7 @@ def test_what_is_kept_of_servers_is_known_when_nothing_runs(home: Home, bridge: 
 
 def test_the_names_are_completed(home: Home) -> None:
     home.configure_demo()
-    done = home.run(COMP_WORDS="hearth upstreams d", COMP_CWORD="2", _HEARTH_COMPLETE="bash_complete")
-    assert done.stdout.split() == ["plain,demo"]
+    assert home.complete("hearth upstreams d") == ["demo"]
 
 
 # --- hearth restart SERVER
@@ -82,9 +76,7 @@ def test_one_server_is_restarted_and_its_clients_stay(home: Home, bridge: Bridge
 
     assert (counted(), counted()) == ("1", "2")
     former = pid_of(home)
-    done = home.run("restart", "demo")
-    assert done.returncode == 0, done.stderr
-    assert "the next call starts it anew" in done.stdout
+    assert "the next call starts it anew" in home.ok("restart", "demo")
     assert counted() == "1"
     assert pid_of(home) != former
     (found,) = home.json("upstreams", "--json")
@@ -93,19 +85,13 @@ def test_one_server_is_restarted_and_its_clients_stay(home: Home, bridge: Bridge
 
 def test_whoever_waits_for_an_answer_is_told_of_before_a_restart(home: Home, bridge: Bridge) -> None:
     bridge.begin("tools/call", name="demo__slow", arguments={"seconds": 60})
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not any(each["inFlight"] for each in home.json("upstreams", "--json")[0]["instances"]):
-        assert time.monotonic() < deadline
-    done = home.run("restart", "demo")
-    assert done.returncode == 5
-    assert "1 call to demo in flight" in done.stderr
+    until(lambda: any(each["inFlight"] for each in home.json("upstreams", "--json")[0]["instances"]))
+    assert "1 call to demo in flight" in home.fails(5, "restart", "demo")
     assert home.run("restart", "demo", "--yes").returncode == 0
 
 
 def test_a_server_that_is_not_there_or_does_not_run_is_not_restarted(home: Home) -> None:
     home.configure_demo()
-    done = home.run("restart", "dmo")
-    assert done.returncode == 2
-    assert "Did you mean 'demo'?" in done.stderr
+    assert "Did you mean 'demo'?" in home.fails(2, "restart", "dmo")
     done = home.run("restart", "demo")
     assert (done.returncode, "not running" in done.stdout) == (0, True)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from e2e.cli_home import HEARTH, Bridge, Home, attached_bridge
+from e2e.cli_home import HEARTH, Bridge, Home, attached_bridge, read, write
 from e2e.terminal import Terminal
 
 CONFIG = """\
@@ -24,11 +24,6 @@ TOKEN = "abc"
 [mcpServers."git.hub"]
 command = "true"
 """
-
-
-def read(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        return file.read()
 
 
 def test_get_prints_one_value_and_where_it_comes_from(home: Home) -> None:
@@ -54,9 +49,7 @@ def test_get_prints_one_value_and_where_it_comes_from(home: Home) -> None:
 def test_a_key_that_is_not_there_is_told_the_nearest(home: Home, key: str, words: str) -> None:
     path = home.write_config(CONFIG)
     for verb in (["get", key], ["set", key, "1"]):
-        done = home.run("config", *verb)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert words in done.stderr
+        assert words in home.refuses(2, "config", *verb)
     assert read(path) == CONFIG
 
 
@@ -89,8 +82,7 @@ def test_set_makes_the_file_and_the_table_that_are_not_there(home: Home) -> None
 )
 def test_a_value_that_cannot_be_is_refused(home: Home, words: tuple[str, ...]) -> None:
     path = home.write_config(CONFIG)
-    done = home.run("config", "set", *words)
-    assert (done.returncode, done.stdout) == (2, "")
+    home.refuses(2, "config", "set", *words)
     assert read(path) == CONFIG
 
 
@@ -168,52 +160,36 @@ def test_a_tool_that_is_not_there_is_a_usage_error(home: Home) -> None:
     home.configure_demo()
     # Its tools are not known yet: what begins with its name is taken.
     assert home.run("tools", "block", "demo__add").returncode == 0
-    done = home.run("tools", "block", "other__add")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "There is no tool 'other__add'" in done.stderr
-    done = home.run("tools", "unblock", "demo__slow")
-    assert done.returncode == 2
-    assert "Blocked: demo__add." in done.stderr
-
-
-def complete(home: Home, line: str) -> list[str]:
-    done = home.run(COMP_WORDS=line, COMP_CWORD=str(line.count(" ")), _HEARTH_COMPLETE="bash_complete")
-    return [row.partition(",")[2] for row in done.stdout.splitlines()]
+    assert "There is no tool 'other__add'" in home.refuses(2, "tools", "block", "other__add")
+    assert "Blocked: demo__add." in home.fails(2, "tools", "unblock", "demo__slow")
 
 
 def test_keys_and_names_are_completed(home: Home) -> None:
     home.write_config(CONFIG.replace("args", 'blocked_tools = ["x"]\nargs'))
-    assert complete(home, "hearth config get idle") == ["idle_timeout"]
-    assert complete(home, "hearth config set mcpServers.time.call_c") == ["mcpServers.time.call_ceiling"]
-    assert complete(home, "hearth disable ti") == ["time"]
-    assert complete(home, "hearth tools unblock t") == ["time__x"]
+    assert home.complete("hearth config get idle") == ["idle_timeout"]
+    assert home.complete("hearth config set mcpServers.time.call_c") == ["mcpServers.time.call_ceiling"]
+    assert home.complete("hearth disable ti") == ["time"]
+    assert home.complete("hearth tools unblock t") == ["time__x"]
 
 
 def editor(home: Home, code: str) -> str:
     """An editor that does this with the text of the file; its command."""
-    path = os.path.join(home.folder, "editor.py")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(
-            "import pathlib, sys, os\npath = pathlib.Path(sys.argv[1])\ntext = path.read_text()\n"
-            f"{code}\npath.write_text(text)\nos.utime(path, (1, 1))\n"
-        )
-    return f"{sys.executable} {path}"
+    head = "import pathlib, sys, os\npath = pathlib.Path(sys.argv[1])\ntext = path.read_text()\n"
+    script = f"{head}{code}\npath.write_text(text)\nos.utime(path, (1, 1))\n"
+    return f"{sys.executable} {write(os.path.join(home.folder, 'editor.py'), script)}"
 
 
 def test_edit_puts_a_right_text_in_place(home: Home) -> None:
     path = home.write_config(CONFIG)
-    done = home.run("config", "edit", EDITOR=editor(home, 'text = text.replace("info", "error")'))
-    assert done.returncode == 0, done.stderr
+    said = home.ok("config", "edit", EDITOR=editor(home, 'text = text.replace("info", "error")'))
     assert read(path) == CONFIG.replace("info", "error")
-    assert "is changed" in done.stdout
+    assert "is changed" in said
     assert "is not changed" in home.run("config", "edit", EDITOR="true").stdout
 
 
 def test_edit_refuses_a_wrong_text_and_keeps_it(home: Home) -> None:
     path = home.write_config(CONFIG)
-    done = home.run("config", "edit", EDITOR=editor(home, 'text = text.replace("info", "loud")'))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "log_level" in done.stderr
+    assert "log_level" in home.refuses(2, "config", "edit", EDITOR=editor(home, 'text = text.replace("info", "loud")'))
     assert read(path) == CONFIG
     assert read(f"{path}.rejected") == CONFIG.replace("info", "loud")
 

@@ -110,22 +110,17 @@ def bridge_of(machine: Machine, client: str, name: str) -> list[str]:
 
 
 def tools(machine: Machine, command: list[str]) -> list[str]:
-    bridge = Bridge(machine, command=command)
-    try:
-        bridge.open()
+    with Bridge(machine, command=command) as bridge:
         return [tool["name"] for tool in bridge.ask("tools/list")["result"]["tools"]]
-    finally:
-        bridge.end()
 
 
 def test_one_command_and_every_client_uses_one_server_and_another_brings_every_byte_back(clients: Machine) -> None:
-    done = clients.run("setup", "--yes", "--no-service")
-    assert done.returncode == 0, done.stderr
-    assert "demo, gone through Hearth" in done.stdout
-    assert "demo  4 tools" in done.stdout
+    said = clients.ok("setup", "--yes", "--no-service")
+    assert "demo, gone through Hearth" in said
+    assert "demo  4 tools" in said
     # `gone` is no program: its entry was left, and its server is named with the reason.
-    assert "2 entries moved to Hearth, 1 left as it was:" in done.stdout
-    assert "gone (Claude Code): no answer through Hearth: server 'gone' could not be started" in done.stdout
+    assert "2 entries moved to Hearth, 1 left as it was:" in said
+    assert "gone (Claude Code): no answer through Hearth: server 'gone' could not be started" in said
     entries = json.loads(read(os.path.join(clients.home, ".claude.json")))["mcpServers"]
     assert entries["gone"] == {"command": "no-such-program-anywhere", "args": []}
     # Each client asks for it under the name that it had, and tools keep theirs.
@@ -223,10 +218,9 @@ def test_a_client_that_cannot_be_connected_is_said_and_the_next_setup_finishes_i
     path = os.path.join(clients.home, ".claude.json")
     twice = WORKING.replace('"gone"', '"gone": {"command": "x"}, "gone"')
     clients.put(".claude.json", twice)
-    done = clients.run("setup", "--yes", "--no-service")
-    assert done.returncode == 1, done.stdout
-    assert ".claude.json" in done.stderr
-    assert "again does what is left" in done.stderr
+    said = clients.fails(1, "setup", "--yes", "--no-service")
+    assert ".claude.json" in said
+    assert "again does what is left" in said
     assert read(path) == twice.encode()
     assert b"--server" in read(os.path.join(clients.home, ".codex", "config.toml"))
     clients.put(".claude.json", WORKING)
@@ -237,18 +231,14 @@ def test_a_client_that_cannot_be_connected_is_said_and_the_next_setup_finishes_i
 
 def test_a_broken_file_keeps_no_other_client_back(clients: Machine) -> None:
     path = clients.put(".gemini/settings.json", '{"mcpServers": ')
-    done = clients.run("setup", "--yes", "--no-service")
-    assert done.returncode == 1
-    assert "settings.json" in done.stderr
+    assert "settings.json" in clients.fails(1, "setup", "--yes", "--no-service")
     assert read(path) == clients.originals[path]
     assert b"--server" in read(os.path.join(clients.home, ".claude.json"))
 
 
 def test_what_cannot_be_read_is_no_mistake_in_the_command_even_if_there_is_nothing_else(clients: Machine) -> None:
     clients.put(".codeium/windsurf/mcp_config.json", '{"mcpServers": ')
-    done = clients.run("setup", "--yes", "--no-service", "--client", "windsurf")
-    assert done.returncode == 1
-    assert "mcp_config.json" in done.stderr
+    assert "mcp_config.json" in clients.fails(1, "setup", "--yes", "--no-service", "--client", "windsurf")
 
 
 def test_with_a_broken_file_it_does_not_say_that_nothing_is_left(clients: Machine) -> None:
@@ -263,9 +253,7 @@ def test_with_a_broken_file_it_does_not_say_that_nothing_is_left(clients: Machin
 def test_hearths_own_config_with_a_mistake_stops_it_before_anything_is_done(clients: Machine) -> None:
     clients.write_config("idle_timeot = 3\n")
     before = clients.files()
-    done = clients.run("setup", "--yes", "--no-service")
-    assert done.returncode == 2
-    assert "idle_timeot" in done.stderr
+    assert "idle_timeot" in clients.fails(2, "setup", "--yes", "--no-service")
     assert clients.files() == before
 
 
@@ -301,16 +289,14 @@ def test_it_is_asked_for_once_at_a_terminal(clients: Machine) -> None:
 
 
 def test_one_entry_for_all_servers_is_added_on_request(clients: Machine) -> None:
-    done = clients.run("setup", "--yes", "--no-service", "--one", "--client", "codex")
-    assert done.returncode == 0, done.stderr
+    clients.ok("setup", "--yes", "--no-service", "--one", "--client", "codex")
     assert len(tools(clients, bridge_of(clients, "codex", "hearth"))) == 4
     assert bridge_of(clients, "codex", "demo") == [sys.executable, *DEMO]
     assert read(os.path.join(clients.home, ".claude.json")) == CLAUDE.encode()
 
 
 def test_another_profile_is_set_up_beside_the_first(clients: Machine) -> None:
-    done = clients.run("setup", "--yes", "--no-service", "--profile", "work", "--client", "codex")
-    assert done.returncode == 0, done.stderr
+    clients.ok("setup", "--yes", "--no-service", "--profile", "work", "--client", "codex")
     assert "--profile" in bridge_of(clients, "codex", "demo")
     assert os.path.exists(os.path.join(clients.home, ".config", "hearth", "profiles", "work", "config.toml"))
 
@@ -325,18 +311,13 @@ def test_a_clients_file_that_is_hearths_own_config_is_left_alone(clients: Machin
 
 
 def test_with_no_client_it_says_which_were_looked_for(machine: Machine) -> None:
-    done = machine.run("setup", PATH="/nowhere")
-    assert done.returncode == 0
-    assert "looked for Claude Code, Claude Desktop, Codex" in done.stdout
+    assert "looked for Claude Code, Claude Desktop, Codex" in machine.ok("setup", PATH="/nowhere")
 
 
 def test_clients_without_any_server_are_left_alone_until_there_is_one(machine: Machine) -> None:
     os.makedirs(os.path.join(machine.home, ".gemini"))
-    done = machine.run("setup", "--yes", "--no-service", PATH="/nowhere")
-    assert done.returncode == 0, done.stderr
-    assert "`hearth add NAME -- COMMAND` adds one" in done.stdout
+    assert "`hearth add NAME -- COMMAND` adds one" in machine.ok("setup", "--yes", "--no-service", PATH="/nowhere")
     assert machine.files() == {}
     machine.configure_demo()
-    done = machine.run("setup", "--yes", "--no-service", PATH="/nowhere")
-    assert done.returncode == 0, done.stderr
+    machine.ok("setup", "--yes", "--no-service", PATH="/nowhere")
     assert len(tools(machine, bridge_of(machine, "gemini", "hearth"))) == 4

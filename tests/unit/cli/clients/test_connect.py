@@ -47,10 +47,20 @@ class Home:
         said = self._output.readouterr()
         return code, said.out, said.err
 
-    def json(self, *words: str) -> Any:
-        code, out, err = self.run(*words, "--json")
+    def ok(self, *words: str) -> str:
+        """Run `hearth`, which must succeed; return what it printed."""
+        code, out, err = self.run(*words)
         assert code == 0, err
-        return json.loads(out)
+        return out
+
+    def fails(self, code: int, *words: str) -> str:
+        """Run `hearth`, which must end with this code; return what it wrote to stderr."""
+        found, _, err = self.run(*words)
+        assert found == code, err
+        return err
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.ok(*words, "--json"))
 
 
 @pytest.fixture
@@ -70,9 +80,7 @@ def servers(path: Path) -> dict[str, Any]:
 
 
 def test_without_a_client_it_lists_those_that_are_there(home: Home) -> None:
-    code, out, _ = home.run("connect")
-    assert code == 0
-    rows = [line.split(None, 3) for line in out.splitlines()]
+    rows = [line.split(None, 3) for line in home.ok("connect").splitlines()]
     assert ["codex", "user", str(home.codex), "not connected"] in rows
     assert ["cursor", "user", str(home.cursor), "not connected (2 of its own)"] in rows
     assert [row["client"] for row in home.json("connect")] == ["codex", "cursor"]
@@ -105,11 +113,8 @@ def test_everything_is_connected_and_comes_back(home: Home) -> None:
     assert servers(home.cursor)["git"]["timeout"] == 9
     assert servers(home.cursor)["time"] == TIME
     assert "[mcp_servers.hearth]" in home.codex.read_text()
-    code, out, _ = home.run("connect")
-    assert "connected: git (1 of its own)" in out
-    code, out, _ = home.run("disconnect", "--all")
-    assert code == 0
-    assert out.count("every byte as it was") == 2
+    assert "connected: git (1 of its own)" in home.ok("connect")
+    assert home.ok("disconnect", "--all").count("every byte as it was") == 2
     assert home.contents() == former
 
 
@@ -124,8 +129,7 @@ def test_once_more_changes_nothing(home: Home) -> None:
 
 def test_what_is_about_to_change_is_shown_without_secrets(home: Home) -> None:
     former = home.contents()
-    code, out, _ = home.run("connect", "cursor", "--dry-run")
-    assert code == 0
+    out = home.ok("connect", "cursor", "--dry-run")
     assert f'--- {home.cursor}\n+++ {home.cursor}\n@@ mcpServers.git @@\n-{{\n-  "command": "uvx",\n' in out
     assert '"GITHUB_TOKEN": "***"' in out
     assert '/.local/state/hearth/hearth-bridge",' in out
@@ -155,9 +159,7 @@ def test_secrets_are_not_shown_wherever_they_stand(home: Home, written: str) -> 
 
 def test_without_a_terminal_it_does_not_guess(home: Home) -> None:
     former = home.contents()
-    code, _, err = home.run("connect", "--all")
-    assert code == 5
-    assert "say --yes" in err
+    assert "say --yes" in home.fails(5, "connect", "--all")
     assert home.contents() == former
 
 
@@ -184,8 +186,7 @@ def test_each_failure_has_its_own_exit_code(
         raise error
 
     monkeypatch.setattr(f"hearth.clients.connector.{words[0]}", fail)
-    code, _, err = home.run(*words)
-    assert (code, str(error) in err) == (error.exit_code, True)
+    assert str(error) in home.fails(error.exit_code, *words)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +203,7 @@ def test_each_failure_has_its_own_exit_code(
 )
 def test_in_a_folder_that_is_gone_only_its_project_is_not_known(home: Home, words: list[str]) -> None:
     (home.folder / "work").rmdir()
-    assert home.run(*words)[0] == 0
+    home.ok(*words)
 
 
 @pytest.mark.parametrize(
@@ -217,8 +218,7 @@ def test_in_a_folder_that_is_gone_only_its_project_is_not_known(home: Home, word
 )
 def test_a_project_in_a_folder_that_is_gone_is_a_sentence(home: Home, words: list[str]) -> None:
     (home.folder / "work").rmdir()
-    code, _, err = home.run(*words)
-    assert (code, "the current folder is gone" in err) == (2, True)
+    assert "the current folder is gone" in home.fails(2, *words)
 
 
 def test_an_entry_that_was_imported_gives_way_to_the_server_that_it_became(home: Home) -> None:
@@ -262,9 +262,7 @@ def test_files_of_a_project_are_touched_only_when_it_is_said(home: Home) -> None
     former = project.read_bytes()
     home.run("connect", "--all", "--yes")
     assert project.read_bytes() == former
-    code, _, err = home.run("connect", "cursor", "--scope", "project", "--yes")
-    assert code == 0
-    assert "is shared with others" in err
+    assert "is shared with others" in home.fails(0, "connect", "cursor", "--scope", "project", "--yes")
     assert servers(project)["git"]["args"][-2:] == ["--server", "git"]
     home.run("disconnect", "--all")
     assert project.read_bytes() == former
@@ -290,9 +288,7 @@ def test_one_broken_file_does_not_keep_the_others_from_being_connected(home: Hom
 def test_a_broken_config_of_hearth_s_own_is_not_taken_for_an_empty_one(home: Home) -> None:
     (home.folder / ".config" / "hearth" / "config.toml").write_text("mcpServers = 5\n")
     former = home.contents()
-    code, _, err = home.run("connect", "--all", "--yes")
-    assert code == 2
-    assert "config.toml" in err
+    assert "config.toml" in home.fails(2, "connect", "--all", "--yes")
     assert home.contents() == former
 
 
@@ -300,17 +296,11 @@ def test_for_programs_there_is_a_document(home: Home) -> None:
     document = home.json("connect", "--all", "--yes")
     assert document["problems"] == []
     codex, cursor = document["clients"]
-    assert (codex["client"], codex["action"], codex["entries"], codex["created"]) == (
-        "codex",
-        "connected",
-        ["hearth"],
-        False,
-    )
+    found = (codex["client"], codex["action"], codex["entries"], codex["created"])
+    assert found == ("codex", "connected", ["hearth"], False)
     assert (cursor["keys"], cursor["entries"]) == (["mcpServers"], ["git"])
     back = home.json("disconnect", "--all")["clients"]
-    assert [
-        (each["client"], each["action"], each["exact"]) for each in sorted(back, key=lambda each: each["client"])
-    ] == [
+    assert sorted((each["client"], each["action"], each["exact"]) for each in back) == [
         ("codex", "disconnected", True),
         ("cursor", "disconnected", True),
     ]
@@ -327,26 +317,14 @@ def test_for_programs_there_is_a_document(home: Home) -> None:
         (["connect", "cursor", "--mode", "search"], "--mode goes with --print."),
         (["connect", "cursor", "--server", "git"], "--server goes with --print."),
         (["connect", "--print", "cursor"], "no client can be named"),
+        # A client that is not there is named.
+        (["connect", "zed", "--yes"], "Zed was not found on this machine"),
+        (["connect", "zed", "--scope", "project", "--yes"], "Zed has no file of its own in this project"),
+        (["connect", "claude-code", "--scope", "local", "--yes"], "Claude Code has no servers of scope local"),
     ],
 )
-def test_what_makes_no_sense_is_said(home: Home, words: list[str], sentence: str) -> None:
-    code, _, err = home.run(*words)
-    assert code == 2
-    assert sentence in err
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["zed"], "Zed was not found on this machine"),
-        (["zed", "--scope", "project"], "Zed has no file of its own in this project"),
-        (["claude-code", "--scope", "local"], "Claude Code has no servers of scope local"),
-    ],
-)
-def test_a_client_that_is_not_there_is_named(home: Home, words: list[str], sentence: str) -> None:
-    code, _, err = home.run("connect", *words, "--yes")
-    assert code == 2
-    assert sentence in err
+def test_what_makes_no_sense_or_is_not_there_is_said(home: Home, words: list[str], sentence: str) -> None:
+    assert sentence in home.fails(2, *words)
 
 
 def test_a_client_that_is_not_connected_is_named(home: Home) -> None:
@@ -358,22 +336,19 @@ def test_a_damaged_trace_is_said_and_everything_else_is_done(home: Home) -> None
     home.run("connect", "cursor", "--yes")
     Path(backups.place(str(home.cursor))).write_text("{")
     assert home.run("connect", "codex", "--yes")[0] == 0
-    code, out, err = home.run("disconnect", "codex", "--dry-run")
-    assert (code, "note: " in err) == (0, True)
+    assert "note: " in home.fails(0, "disconnect", "codex", "--dry-run")
     code, out, err = home.run("disconnect", "--all")
     assert code == 2
     assert "Codex is disconnected" in out
     assert backups.place(str(home.cursor)) in err
     assert home.codex.read_bytes() == former
-    code, out, err = home.run("disconnect", "cursor")
-    assert (code, backups.place(str(home.cursor)) in err) == (2, True)
+    assert backups.place(str(home.cursor)) in home.fails(2, "disconnect", "cursor")
 
 
 def test_a_dry_run_of_the_way_back_shows_it_and_changes_nothing(home: Home) -> None:
     home.run("connect", "cursor", "--yes")
     former = home.contents()
-    code, out, _ = home.run("disconnect", "--all", "--dry-run")
-    assert code == 0
+    out = home.ok("disconnect", "--all", "--dry-run")
     assert '+  "command": "uvx",' in out
     assert SECRET not in out
     assert home.contents() == former

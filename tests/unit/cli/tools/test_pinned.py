@@ -1,15 +1,15 @@
 """Changes of tools as a person sees them: every character, line by line."""
 
+import json
+
 import pytest
 
-from hearth.cli.tools import pinned as diff
+from hearth.cli.tools import pinned
 from hearth.cli.tools.pinned import definition_lines, visible
 from hearth.mcp.pinning import CHANGED, NEW, VANISHED, Change, canonical
 
 
 def of(**members: str) -> str:
-    import json
-
     return canonical({key: json.dumps(value).encode() for key, value in members.items()})
 
 
@@ -47,13 +47,9 @@ def test_what_is_no_json_is_shown_as_it_is() -> None:
 
 
 def test_a_changed_tool_is_a_unified_diff_against_what_was_approved_last() -> None:
-    change = Change(
-        "t",
-        CHANGED,
-        (of(name="t", description="old"), of(name="t", description="a")),
-        (of(name="t", description="b\u200b"),),
-    )
-    shown = diff.change_lines("s", [change], is_pinned=True)
+    known = (of(name="t", description="old"), of(name="t", description="a"))
+    change = Change("t", CHANGED, known, (of(name="t", description="b\u200b"),))
+    shown = pinned.change_lines("s", [change], is_pinned=True)
     assert shown[0] == "s: t is not as it was first seen or last approved; it is withheld"
     assert [line for line in shown if line.startswith(("+ ", "- "))] == [
         '-  "description": "a"',
@@ -63,20 +59,20 @@ def test_a_changed_tool_is_a_unified_diff_against_what_was_approved_last() -> No
 
 def test_a_new_tool_is_shown_whole_and_one_that_is_gone_by_its_name() -> None:
     changes = [Change("n", NEW, (), (of(name="n"),)), Change("v", VANISHED, (of(name="v"),), ())]
-    shown = diff.change_lines("s", changes, is_pinned=False)
+    shown = pinned.change_lines("s", changes, is_pinned=False)
     assert shown[0] == "s: n is new"
     assert '+  "name": "n"' in shown
     assert "s: v is no longer offered" in shown
-    assert diff.change_summary(changes) == "2 tools: 1 new, 1 vanished"
+    assert pinned.change_summary(changes) == "2 tools: 1 new, 1 vanished"
 
 
 def test_names_cannot_draw_on_the_terminal() -> None:
-    shown = diff.change_lines("s", [Change("t\x1b[2J", VANISHED, (), ())], is_pinned=False)
+    shown = pinned.change_lines("s", [Change("t\x1b[2J", VANISHED, (), ())], is_pinned=False)
     assert shown[0] == "s: t<U+001B>[2J is no longer offered"
 
 
 def test_for_machines_definitions_are_as_they_are() -> None:
-    (found,) = diff.change_documents("s", [Change("t", NEW, (), (of(name="t\u200b"),))], is_pinned=True)
+    (found,) = pinned.change_documents("s", [Change("t", NEW, (), (of(name="t\u200b"),))], is_pinned=True)
     assert found == {
         "server": "s", "tool": "t", "change": "new", "withheld": True, "known": [], "offered": [{"name": "t\u200b"}],
     }  # fmt: skip

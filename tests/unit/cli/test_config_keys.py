@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from hearth.cli import config as values
+from hearth.cli import config
 from hearth.cli.config import KeyName
 
 SERVERS = ["a", "a.b", "time"]
@@ -22,14 +22,14 @@ SERVERS = ["a", "a.b", "time"]
     ],
 )
 def test_a_name_leads_to_its_place(text: str, name: KeyName, path: tuple[str, ...]) -> None:
-    found = values.parse_key(text, SERVERS)
+    found = config.parse_key(text, SERVERS)
     assert (found, found.path) == (name, path)
 
 
 @pytest.mark.parametrize("text", ["", "time", "mcpServers", "mcpServers.x", "mcpServers.a.nothing", "owner"])
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(click.UsageError):
-        values.parse_key(text, SERVERS)
+        config.parse_key(text, SERVERS)
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def test_anything_else_is_refused(text: str) -> None:
     ],
 )
 def test_a_value_is_what_its_key_takes(text: str, typed: str, value: object) -> None:
-    assert values.parse_value(values.parse_key(text, SERVERS), typed) == value
+    assert config.parse_value(config.parse_key(text, SERVERS), typed) == value
 
 
 def test_every_name_that_is_completed_is_one() -> None:
-    assert all(values.parse_key(name, ["time"]) for name in values.key_names(["time"]))
+    assert all(config.parse_key(name, ["time"]) for name in config.key_names(["time"]))
