@@ -15,7 +15,7 @@ from hearth.errors import HearthError, UpstreamBusy, UpstreamError
 from hearth.mcp import messages
 from hearth.mcp.http_headers import Index
 from hearth.upstreams.connection import CANCELLED, Connection, Owner, Waiter, cancellation
-from hearth.upstreams.http.session import INITIALIZE, OutgoingRequest
+from hearth.upstreams.http.conversation import INITIALIZE, OutgoingRequest
 from hearth.upstreams.http.sse_carrier import SseCarrier
 from hearth.upstreams.http.streamable import StreamableCarrier
 from hearth.wire.lines import Item

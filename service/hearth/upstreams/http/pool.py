@@ -20,8 +20,8 @@ from hearth.addresses import UNIX, unix_parts
 from hearth.config import ServerSpec
 from hearth.errors import LoginRequired, UpstreamError
 from hearth.host.posix import ownership, peers
+from hearth.upstreams.http.conversation import ConnectionBroken
 from hearth.upstreams.http.credentials import REFUSALS, Credentials, credentials_of
-from hearth.upstreams.http.replies import ConnectionBroken
 from hearth.upstreams.stdio import TURN_MESSAGES, pieces
 
 _CONNECTED = "connection.connect_unix_socket.complete"

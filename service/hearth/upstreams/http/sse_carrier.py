@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from hearth.errors import TooLarge, UpstreamError
 from hearth.mcp import versions
 from hearth.mcp.http_headers import Index
-from hearth.upstreams.http import replies
-from hearth.upstreams.http.session import DISCOVER, OutgoingRequest
+from hearth.upstreams.http import conversation
+from hearth.upstreams.http.conversation import DISCOVER, OutgoingRequest
 from hearth.upstreams.http.streams import STREAM
 from hearth.wire.sse import Event, SseDecoder
 
@@ -91,7 +91,7 @@ class SseCarrier:
 
     def _refuse(self, request: OutgoingRequest) -> None:
         self._connection.take(
-            [replies.refusal(request.number, versions.METHOD_NOT_FOUND, "the transport is of 2024-11-05")], None
+            [conversation.refusal(request.number, versions.METHOD_NOT_FOUND, "the transport is of 2024-11-05")], None
         )
         self._connection.finished(request)
 
@@ -119,7 +119,7 @@ class SseCarrier:
                 await self._connection.pool.send("POST", _SENDING, payload, to=to, on_sent=on_sent) as taken,
             ):
                 if not 200 <= taken.status < 300:
-                    raise replies.refused(name, taken.status)
+                    raise conversation.refused(name, taken.status)
         except TimeoutError:
             raise UpstreamError(f"server {name!r} did not take a message within {POST_SECONDS:g} s") from None
 
@@ -131,7 +131,7 @@ class SseCarrier:
         try:
             async with await connection.pool.send("GET", {"Accept": STREAM}) as response:
                 if response.status != 200:
-                    raise replies.refused(connection.name, response.status)
+                    raise conversation.refused(connection.name, response.status)
                 if response.content_type != STREAM:
                     raise UpstreamError(
                         f"server {connection.name!r} opened no event stream: check the url of its entry"
@@ -154,7 +154,7 @@ class SseCarrier:
         elif event.name == "endpoint":
             self._learn_endpoint(event.data.decode(errors="replace").strip())
         elif event.name == "message":
-            self._connection.take(replies.items(event.data), None)
+            self._connection.take(conversation.items(event.data), None)
 
     def _learn_endpoint(self, address: str) -> None:
         if self._endpoint.done():

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 from hearth.errors import MessageError, UpstreamError
 from hearth.mcp import http_headers, versions
 from hearth.upstreams.handshake import Reply
-from hearth.upstreams.http import replies
-from hearth.upstreams.http.replies import HttpRefusal, Verdict, judge
-from hearth.upstreams.http.session import (
+from hearth.upstreams.http import conversation
+from hearth.upstreams.http.conversation import (
     DISCOVER,
     INITIALIZE,
     LISTEN,
     SESSION_HEADER,
     VERSION_HEADER,
+    HttpRefusal,
     OutgoingRequest,
     ProbeOrder,
     UpstreamSession,
+    Verdict,
+    judge,
 )
 from hearth.upstreams.http.streams import STREAM, EventListener, RequestStream
 from hearth.wire import json, values
@@ -201,7 +203,7 @@ class StreamableCarrier:
         if response.content_type == STREAM:
             await RequestStream(self._connection, self, request).read(response)
         elif response.content_type == _JSON:
-            self.hand_over(request, replies.items(await response.body(self._connection.message_limit)), response)
+            self.hand_over(request, conversation.items(await response.body(self._connection.message_limit)), response)
             if self._connection.awaits(request.number):
                 raise UpstreamError(f"server {name!r} answered with something that is no answer to what it was asked")
         else:
@@ -226,13 +228,13 @@ class StreamableCarrier:
         connection = self._connection
         if verdict is Verdict.FALL_BACK and await self._falls_back(request, refusal.status):
             return
-        problem = replies.refused(connection.name, refusal.status)
+        problem = conversation.refused(connection.name, refusal.status)
         if verdict is Verdict.STRANGER:
             connection.over(UpstreamError(f"{problem}; it is no longer the server that was greeted"))
         if refusal.error is not None and verdict is not Verdict.FAIL:
-            self._take_answer(request, replies.relabelled(request.number, refusal.error))
+            self._take_answer(request, conversation.relabelled(request.number, refusal.error))
         elif verdict in (Verdict.ANSWER, Verdict.FALL_BACK):
-            self._take_answer(request, replies.refusal(request.number, versions.METHOD_NOT_FOUND, str(problem)))
+            self._take_answer(request, conversation.refusal(request.number, versions.METHOD_NOT_FOUND, str(problem)))
         elif request.method == DISCOVER and refusal.status >= 500:
             raise UpstreamError(f'{problem}; one that breaks when it is asked for its era needs era = "legacy" there')
         else:
@@ -255,7 +257,7 @@ class StreamableCarrier:
             await connection.fall_back()
         except UpstreamError as exc:
             raise UpstreamError(
-                f"{replies.refused(connection.name, status)}; nor is it the old HTTP+SSE: {exc}"
+                f"{conversation.refused(connection.name, status)}; nor is it the old HTTP+SSE: {exc}"
             ) from exc
         connection.ask_again(request)
         return True
@@ -298,7 +300,7 @@ class StreamableCarrier:
                     # The next request renews an expired session.
                     is_expired = taken.status == 404 and self.session.id
                     if not 200 <= taken.status < 300 and not is_expired:
-                        connection.warn_limited(replies.refused(connection.name, taken.status))
+                        connection.warn_limited(conversation.refused(connection.name, taken.status))
         except TimeoutError:
             connection.warn_limited(
                 UpstreamError(f"did not take a notification or an answer within {TELL_SECONDS:g} s")

@@ -9,9 +9,8 @@ import random
 from typing import TYPE_CHECKING
 
 from hearth.errors import TooLarge, UpstreamError
-from hearth.upstreams.http import replies
-from hearth.upstreams.http.replies import ConnectionBroken
-from hearth.upstreams.http.session import OutgoingRequest
+from hearth.upstreams.http import conversation
+from hearth.upstreams.http.conversation import ConnectionBroken, OutgoingRequest
 from hearth.wire.lines import Item
 from hearth.wire.sse import SseDecoder
 
@@ -107,7 +106,7 @@ class RequestStream:
                             # Most probably the answer; in any case no caller should wait for one that may never come.
                             raise UpstreamError(f"server {self._connection.name!r}: {event}")
                         if event.name == "message":
-                            self._take(replies.items(event.data), first)
+                            self._take(conversation.items(event.data), first)
                     if not self._is_awaited and bound.when() is None:
                         bound.reschedule(loop.time() + LINGER_SECONDS)
         except ConnectionBroken as exc:
@@ -180,7 +179,7 @@ class EventListener:
                     if isinstance(event, TooLarge):
                         self._connection.warn_limited(event)
                     elif event.name == "message":
-                        self._connection.take(replies.items(event.data), None)
+                        self._connection.take(conversation.items(event.data), None)
         except ConnectionBroken:
             pass
         return any_came or loop.time() - begun > STABLE_SECONDS

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from hearth.upstreams.http.replies import HttpRefusal, Verdict, judge
-from hearth.upstreams.http.session import OutgoingRequest
+from hearth.upstreams.http.conversation import HttpRefusal, OutgoingRequest, Verdict, judge
 
 ABOUT_THE_CALLER = [401, 403, 407, 408, 429, 500, 502, 503, 504]
 ABOUT_THE_MESSAGE = [400, 404, 405, 406, 409, 410, 415, 422]

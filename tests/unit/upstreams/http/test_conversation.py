@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hearth.upstreams.http.session import UpstreamSession, is_usable
+from hearth.upstreams.http.conversation import UpstreamSession, is_usable
 
 
 def result(**capabilities: object) -> bytes:
