@@ -71,6 +71,11 @@ class Acceptor:
         """Return the addresses at which HTTP is served."""
         return self._ports.addresses() if self._ports else []
 
+    def own_addresses(self) -> list[object]:
+        """Return the addresses of the listeners, as the kernel has them. A named pipe has none."""
+        own = [*([self._listener] if self._listener else []), *(self._ports.listeners() if self._ports else [])]
+        return [listener.socket.getsockname() for listener in own if hasattr(listener, "socket")]
+
     def lost_ports(self) -> list[dict[str, str]]:
         """Return the addresses at which HTTP is no longer served, with the errors."""
         return self._ports.lost() if self._ports else []
@@ -298,6 +303,10 @@ class Ports:
     def addresses(self) -> list[str]:
         """Return the URLs of the ports that are served."""
         return list(self._acceptors.values())
+
+    def listeners(self) -> list[AcceptLoop]:
+        """Return the listeners of the ports that are served."""
+        return list(self._acceptors)
 
     def lost(self) -> list[dict[str, str]]:
         """Return the ports that are no longer served, with the errors."""

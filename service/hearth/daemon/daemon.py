@@ -108,6 +108,7 @@ class Daemon:
         self._status_line = StatusLine(self._notifier, self._summary)
         self.hub.news = self._status_line.news
         self._reception = Acceptor(self, self._listener)
+        self.own_addresses = self._reception.own_addresses
         self._upkeep = Upkeep(self, self._start, self._reception, self._listener)
         self._config_file = ConfigFile(self._settings.path, self._start.config_seen, self._reload_by_itself)
         # Before the daemon is in the registry: a process that reads the entry may send a signal at once.

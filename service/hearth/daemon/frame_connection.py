@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
@@ -25,6 +25,9 @@ from hearth.wire.frames import (
 from hearth.wire.lines import Assembler, Item
 from hearth.write_batch import WRITE_BATCH
 
+if TYPE_CHECKING:
+    from hearth.daemon.target_link import TargetLink
+
 log = logging.getLogger(__name__)
 
 _MCP = b'{"type":"mcp","seq":'
@@ -33,6 +36,8 @@ _MCP_BYTES = len(_MCP)
 _USUAL_BYTES = _MCP_BYTES + 20
 # A header has at most 64 KiB: a message that spans twenty thousand lines is acknowledged in several frames.
 DONE_LIMIT = 2000
+# Frame protocol since which a bridge may name a target.
+TARGET_PROTOCOL_VERSION = 2
 # Limit of the format itself (docs/protocol.md). A line over message_limit gets an error; it does not end the stream.
 FORMAT_LIMIT_BYTES = (1 << 28) - (1 << 17)
 
@@ -43,7 +48,9 @@ class FrameConnection(asyncio.Protocol):
     is_shared = False
     hears_of_owner = True
 
-    def __init__(self, services: DaemonServices, transport: asyncio.Transport, pid: int | None) -> None:
+    def __init__(
+        self, services: DaemonServices, transport: asyncio.Transport, pid: int | None, is_own_user: bool = False
+    ) -> None:
         config = services.config
         self._services = services
         self._outbox = Outbox(transport, config.outbound_limit, f"the bridge with pid {pid}")
@@ -51,6 +58,9 @@ class FrameConnection(asyncio.Protocol):
         self._assembler = Assembler(config.message_limit, flatten=False)
         self._pieces: list[int] = []
         self._pid = pid
+        # Whether the peer is this daemon's own user, by the kernel's word.
+        self._is_own_user = is_own_user
+        self._target: TargetLink | None = None
         self._taken = 0
         self._ack: dict[str, Any] = {}
         self._receiving = False
@@ -102,15 +112,18 @@ class FrameConnection(asyncio.Protocol):
                 control.integer(header, "seq"), payload, header.get("resent") is True, header.get("replay") is True
             )
         elif kind == "hello":
-            self._receive_hello(header)
+            self._receive_hello(header, payload)
         elif isinstance(kind, str) and kind in control.CONTROL_TYPES:
             self._receive_control(header)
+        elif kind == "headers":
+            if self._target:
+                self._target.answered(control.integer(header, "re"), payload)
         elif kind == "goodbye":
             self._leave()
         elif kind != "heartbeat":
             raise FrameError(f"unknown frame type {kind!r}")
 
-    def _receive_hello(self, header: dict[str, Any]) -> None:
+    def _receive_hello(self, header: dict[str, Any], payload: bytes) -> None:
         if self.session:
             raise FrameError("a second hello on one connection")
         protocol = control.integer(header, "protocol")
@@ -121,16 +134,28 @@ class FrameConnection(asyncio.Protocol):
             )
         if header.get("mode") not in (None, FULL, SEARCH, AUTO):
             raise Refused(f"this version of Hearth does not offer --mode {header['mode']}")
+        aims = header.get("to") is True
+        if aims and protocol < TARGET_PROTOCOL_VERSION:
+            raise Refused(f"--to needs frame protocol {TARGET_PROTOCOL_VERSION}, and the bridge speaks {protocol}")
+        if aims and not self._is_own_user:
+            raise Refused("--to is for the user of the daemon alone: its connections are made in that user's name")
+        if aims and header.get("server") is not None:
+            raise Refused("--to and --server both name a server; give one of them")
         self._services.check_room()
-        self._open_session(header)
+        self._open_session(header, protocol, payload if aims else None)
         self._services.look_at_config()
 
-    def _open_session(self, header: dict[str, Any]) -> None:
+    def _open_session(self, header: dict[str, Any], protocol: int, target: bytes | None) -> None:
         resume = header.get("resume")
         former = (str(resume.get("sessionId")), str(resume.get("secret"))) if isinstance(resume, dict) else None
         hub = self._services.hub
         session = self.session = hub.open_session(
-            self, "frames", control.string(header, "server"), former, control.string(header, "mode")
+            self,
+            "frames",
+            control.string(header, "server"),
+            former,
+            control.string(header, "mode"),
+            None if target is None else (target, self._link()),
         )
         session.identify(
             self._pid,
@@ -141,7 +166,7 @@ class FrameConnection(asyncio.Protocol):
         )
         greeting = {
             "type": "helloAck",
-            "protocol": PROTOCOL_VERSION,
+            "protocol": protocol,
             "version": __version__,
             "sessionId": session.id,
             "secret": session.secret,
@@ -153,6 +178,13 @@ class FrameConnection(asyncio.Protocol):
         self._outbox.write_now(encode(json.dumps(greeting)))
         if self._farewell:
             self._say_goodbye(self._farewell)
+
+    def _link(self) -> "TargetLink":
+        # Loaded with the first bridge that names a target.
+        from hearth.daemon.target_link import TargetLink
+
+        self._target = TargetLink(self._send, self._outbox.drained, self._services.own_addresses)
+        return self._target
 
     def _receive_line(self, seq: int, payload: bytes, resent: bool, replay: bool) -> None:
         if self.session is None:
@@ -339,6 +371,8 @@ class FrameConnection(asyncio.Protocol):
             self._deadline.cancel()
         for task in self._tasks:
             task.cancel()
+        if self._target:
+            self._target.lost()
         if self.session:
             self._services.hub.close_session(self.session)
         self._services.forget(self)

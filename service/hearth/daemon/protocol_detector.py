@@ -14,6 +14,7 @@ from hearth.daemon.frame_connection import FrameConnection
 from hearth.daemon.line_connection import LineConnection
 from hearth.daemon.services import COUNTERS, DaemonServices
 from hearth.errors import NoRoom, WireError
+from hearth.host import connections
 from hearth.host.connections import Peer
 from hearth.mcp import messages, versions
 from hearth.wire import json
@@ -108,7 +109,9 @@ class ProtocolDetector(asyncio.Protocol):
             return
         language = sniff(self._first)
         if language is Language.FRAMES:
-            self._become(FrameConnection(self._services, self._transport, self._peer.pid), ended)
+            peer = self._peer
+            is_own_user = connections.refusal(peer, (), ()) is None
+            self._become(FrameConnection(self._services, self._transport, peer.pid, is_own_user), ended)
         elif language is Language.LINES:
             self._become_lined(ended)
         elif language is Language.HTTP:

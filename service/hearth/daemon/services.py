@@ -73,6 +73,9 @@ class DaemonServices(Protocol):
     def http_failed(self, reason: str) -> None:
         """Handle that HTTP is no longer served, or could not be."""
 
+    def own_addresses(self) -> list[object]:
+        """Return the addresses at which this daemon listens, as the kernel has them."""
+
     def forget(self, wire: Wire) -> None:
         """Remove a connection that has ended."""
 

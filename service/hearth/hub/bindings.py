@@ -6,18 +6,25 @@ client asks, and each client gets what it asked for.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import TYPE_CHECKING
 
+from hearth.config import Config
 from hearth.errors import HearthError, UpstreamError
 from hearth.hub.calls import Call
 from hearth.hub.client_requests import ClientRequests
-from hearth.hub.sessions import Session
+from hearth.hub.sessions import Session, Sessions
 from hearth.mcp import capabilities, isolation, versions
 from hearth.upstreams import client_context, threads
 from hearth.upstreams.change_notices import IgnoreReply
+from hearth.upstreams.connection import InstanceListener
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
+from hearth.upstreams.traits import TraitStore
 from hearth.wire import json, values
+
+if TYPE_CHECKING:
+    from hearth.upstreams.http.target import TargetBridge
 
 # A legacy client that never set a level expects messages; a modern server sends none unless a level is named.
 DEFAULT_LOG_LEVEL = "info"
@@ -78,8 +85,62 @@ log = logging.getLogger(__name__)
 
 # A client that lists roots answers at once; without an answer its working directory counts.
 ROOTS_SECONDS = 5.0
+# Time for a session's own server to end.
+TARGET_STOP_SECONDS = 2.0
 # Links are followed in a moment, but a network that does not answer blocks for ever.
 LOCATE_SECONDS = 5.0
+
+
+def read_headers(payload: bytes) -> list[tuple[str, str]]:
+    """Return the headers of a target from a bridge's answer. Raises UpstreamError."""
+    from hearth.upstreams.http import target
+
+    return target.read_answer(payload)
+
+
+class ServerDirectory:
+    """Servers of a daemon: the config's, and those that bridges name with `--to`, each for one session."""
+
+    def __init__(self, servers: Mapping[str, Server], sessions: Sessions) -> None:
+        self._servers = servers
+        self._sessions = sessions
+        # Traits of the sessions' own servers, as long as the daemon lives.
+        self._traits = TraitStore("")
+
+    def make_target(
+        self,
+        config: Config,
+        settings: bytes,
+        bridge: "TargetBridge",
+        listener: InstanceListener,
+        retiring: Callable[[Instance, float], None],
+    ) -> Server:
+        """Return the server that a bridge names with `--to`, for its session. Raises Refused."""
+        from hearth.upstreams.http import target
+
+        spec, aim = target.read(settings, bridge, config.servers.values())
+        # Nothing of it is kept on disk: it has no entry, and its lists may depend on the headers.
+        return Server(spec, config, self._traits, listener, retiring, connect=aim.connect)
+
+    def all(self) -> list[Server]:
+        """Return the config's servers and the sessions' own."""
+        return [*self._servers.values(), *(session.target for session in self._sessions if session.target)]
+
+    def session_left(self, session: Session) -> None:
+        """Stop the own server of a session that ends: its calls were withdrawn, so little is left to wait for."""
+        if session.target:
+            session.target.mark_stale(TARGET_STOP_SECONDS)
+
+    def reconfigure_targets(self, config: Config) -> None:
+        """Apply changed settings to the sessions' own servers."""
+        for session in self._sessions:
+            if session.target:
+                session.target.reconfigure(session.target.spec, config)
+
+    def server_of(self, instance: Instance) -> Server | None:
+        """Return the server of an instance. Targets of several sessions may have one name."""
+        owner = instance.owner
+        return owner.target if isinstance(owner, Session) and owner.target else self._servers.get(instance.name)
 
 
 class Binding:

@@ -256,10 +256,12 @@ class Catalog:
     def shows(self, session: Session, server: Server, instance: Instance) -> bool:
         """Tell whether the client sees the lists of that very instance of the server."""
         catalog = server.catalog_for(session.client_context())
-        return session.server in (None, server.name) and catalog is instance.catalog
+        return server in self.in_view(session) and catalog is instance.catalog
 
     def in_view(self, session: Session) -> list[Server]:
         """Return the servers that the client may use."""
+        if session.target:
+            return [session.target]
         return [server for server in self._servers() if session.server is None or server.name == session.server]
 
     def unknown(self, session: Session) -> list[Server]:
@@ -280,7 +282,8 @@ class Catalog:
                     withheld[name] = WithheldTool(server.name, tool, tool in server.spec.blocked_tools)
                 offerings.append((server, offered.without_tools(tools)))
         complete = len(offerings) == len(servers)
-        offered_keys = ((server.name, offered.key) for server, offered in offerings)
+        # Not by their names: two sessions may have targets of the same name, and must not share a view.
+        offered_keys = ((server, offered.key) for server, offered in offerings)
         # Different withheld tools may leave the same lists, while the message about a withheld tool differs.
         key = (session.server, complete, frozenset(withheld.items()), *offered_keys)
         if key not in self._views:

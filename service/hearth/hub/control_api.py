@@ -101,7 +101,7 @@ def describe(sessions: Sessions, servers: Iterable[Server], suspended: int) -> d
         {
             **session.describe(),
             "isOwner": session is owner,
-            "failed": [each for each in failed if session.server in (None, each["name"])],
+            "failed": _failed_of(session, failed),
         }
         for session in sessions
     ]
@@ -111,6 +111,14 @@ def describe(sessions: Sessions, servers: Iterable[Server], suspended: int) -> d
         "parked": suspended,
         "upstreams": upstreams,
     }
+
+
+def _failed_of(session: Session, failed: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Return the failed servers among those that a session uses."""
+    target = session.target
+    if target:
+        return [{"name": target.name, "error": target.error}] if target.state == FAILED else []
+    return [each for each in failed if session.server in (None, each["name"])]
 
 
 class Durations(NamedTuple):

@@ -11,7 +11,7 @@ from hearth import __version__
 from hearth.config import Config, ServerSpec
 from hearth.errors import HearthError, LoginRequired, Refused
 from hearth.hub import batches, client_requests, control_api
-from hearth.hub.bindings import Binding, LogLevels
+from hearth.hub.bindings import Binding, LogLevels, ServerDirectory
 from hearth.hub.catalog import Catalog
 from hearth.hub.client_requests import ClientRequests
 from hearth.hub.control_api import ServerMetrics
@@ -37,6 +37,7 @@ from hearth.hub.sessions import ClientSink, Session, Sessions
 from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
 from hearth.mcp import messages
 from hearth.mcp.catalog import ListKind
+from hearth.upstreams import connector
 from hearth.upstreams.catalog_cache import CatalogCache
 from hearth.upstreams.child_process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 from hearth.upstreams.connection import Connection
@@ -49,6 +50,7 @@ from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
+    from hearth.upstreams.http.target import TargetBridge
     from hearth.upstreams.pack_api import Pack
 
 log = logging.getLogger(__name__)
@@ -78,6 +80,7 @@ class Hub:
         self.daemon_id = daemon_id or os.urandom(6).hex()
         self.sessions = Sessions()
         self.servers: dict[str, Server] = {}
+        self._directory = ServerDirectory(self.servers, self.sessions)
         # Traits that former daemons learned of servers, and the file that keeps them.
         self._learned = TraitStore(learned)
         # Their catalogs, and the folder that keeps them.
@@ -97,15 +100,16 @@ class Hub:
         self._binding = Binding(self._questions, levels)
         # Called when something in `summary` may have changed; for calls only now and then.
         self.news: Callable[[], None] = lambda: None
-        deadlines = Deadlines(self.servers.values, lambda: self._retiring, self._tell_news)
+        deadlines = Deadlines(self._directory.all, lambda: self._retiring, self._tell_news)
         self._dispatcher = Dispatcher(levels, deadlines, self.servers.get, identity.info)
         self._listing = Listing(
             self._catalogue, self._binding, self._dispatcher, identity.info, lambda: self.config.list_timeout
         )
         self._subscriptions = Subscriptions(self._catalogue, self._binding, self._dispatcher)
         visits = UrlVisits()
+        find = self._directory.server_of
         self._relay = ServerMessages(
-            self._questions, self._suspended_calls, visits, self.servers.get, lambda: self.config.question_timeout
+            self._questions, self._suspended_calls, visits, find, lambda: self.config.question_timeout
         )
         loop = InputRequiredLoop(self._questions, self._binding, lambda: self.config.question_timeout)
         self._pipeline = Pipeline(self._catalogue, self._binding, self._dispatcher, self._suspended_calls, loop, visits)
@@ -115,7 +119,7 @@ class Hub:
                 self._binding,
                 self._dispatcher,
                 self._pipeline,
-                InitializeHandler(identity, self._catalogue, self._listing.light_eager),
+                InitializeHandler(identity, self._catalogue, self._listing.light_eager, self._listing.after_attempt),
                 self._listing,
                 self._subscriptions,
                 self._questions,
@@ -139,11 +143,13 @@ class Hub:
         server: str | None = None,
         resume: tuple[str, str] | None = None,
         mode: str | None = None,
+        to: "tuple[bytes, TargetBridge] | None" = None,
     ) -> Session:
         """Open a session. With `resume`, continue under the id that it had. Raises Refused.
 
-        `mode` is how its client wants tools to be offered; the config decides if the client does not say.
+        `mode`: how its client wants tools to be offered, if it says. `to`: the settings of `--to`, and its bridge.
         """
+        target = self._directory.make_target(self.config, *to, self, self._retire) if to else None
         if server is not None and server not in self.servers:
             known = ", ".join(self.servers) or "none"
             raise Refused(f"there is no server {server!r} in {self.config.path}; known: {known}")
@@ -156,6 +162,7 @@ class Hub:
                 self.close_session(former)
             id = resume[0] if self.sessions.get(resume[0]) is None else None
         session = Session(sink, wire, id, server, mode or self.config.mode, mode)
+        session.aim(target)
         EVENTS.emit(SessionOpened(session=session.id, wire=wire))
         self.sessions.add(session)
         log.info("a session begins, over %s", wire, extra={"session": session.id})
@@ -173,6 +180,7 @@ class Hub:
         self._pipeline.results.session_left(session)
         self._binding.unbind(session)
         session.listens.clear()
+        self._directory.session_left(session)
         # A client may call itself anything, of any length.
         name, era, version = session.client.get("name", "")[:NAME_LIMIT] or None, session.era, session.version
         log.info("session ended client=%s era=%s version=%s", name, era, version, extra={"session": session.id})
@@ -208,8 +216,8 @@ class Hub:
             raise Refused(f"pack {spec.name!r} cannot be served here")
         # Nothing of a pack is kept on disk: its lists are available as soon as it is asked, and change with the
         # program.
-        create = functools.partial(self._create_pack, spec.name)
-        return Server(spec, config, self._learned, self, self._retire, None, self._pins, create)
+        connect = functools.partial(connector.connect_pack, functools.partial(self._create_pack, spec.name))
+        return Server(spec, config, self._learned, self, self._retire, None, self._pins, connect)
 
     def light(self) -> None:
         """Start the servers that do not wait for a client."""
@@ -228,7 +236,7 @@ class Hub:
         task = asyncio.get_running_loop().create_task(drain(instance, seconds))
         self._retiring[instance] = task
         task.add_done_callback(lambda _: self._retiring.pop(instance, None))
-        server = self.servers.get(instance.name)
+        server = self._directory.server_of(instance)
         if server:
             if server.spec.start == "eager":
                 # The successor does not wait for a call, either.
@@ -242,6 +250,7 @@ class Hub:
         former, names = set(self.servers.values()), set(self.servers)
         self.config = config
         self._adopt(config)
+        self._directory.reconfigure_targets(config)
         self._catalogue.changed()
         back = [server for name, server in self.servers.items() if name not in names]
         for session in self.sessions:
@@ -294,7 +303,7 @@ class Hub:
 
     async def stop(self) -> None:
         """Stop every server, all at once."""
-        stops = [server.retire() for server in self.servers.values()]
+        stops = [server.retire() for server in self._directory.all()]
         late = [instance.retire() for instance in self._retiring]
         await asyncio.gather(*stops, *late, return_exceptions=True)
 
@@ -304,7 +313,7 @@ class Hub:
         """Take a server's new or changed catalog; `noticed` are the lists that it announced as changed itself."""
         if noticed:
             EVENTS.emit(ListsChanged(server=instance.name, lists=[kind.member for kind in noticed]))
-        server = self.servers.get(instance.name)
+        server = self._directory.server_of(instance)
         if server and instance in server.instances.values():
             server.update_catalog(instance)
             self._catalogue.changed()
@@ -313,7 +322,7 @@ class Hub:
 
     def noticed(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
         """Route a server's notification."""
-        server = self.servers.get(instance.name)
+        server = self._directory.server_of(instance)
         if server and message.method == "notifications/resources/updated":
             self._subscriptions.updated(instance, server, values.members(message.fields.get("params")))
         else:

@@ -1,7 +1,9 @@
 """Requests that Hearth answers itself: `initialize`, `server/discover` and the four lists.
 
 The first two are answered at once, before any server runs. Capabilities are declared once, for the whole session, while
-servers come and go. Lists are answered from known catalogs, after servers whose catalog is unknown were asked.
+servers come and go. Only a session that is for the target of its bridge (`--to`) waits for it, bounded: the target's
+instructions are told nowhere else. Lists are answered from known catalogs, after servers whose catalog is unknown were
+asked.
 """
 
 import asyncio
@@ -30,11 +32,16 @@ class InitializeHandler:
     """Handler of both methods; afterwards starts the servers that do not wait for a call."""
 
     def __init__(
-        self, identity: messages.Identity, catalogue: Catalog, light_eager: Callable[[Session, str], None]
+        self,
+        identity: messages.Identity,
+        catalogue: Catalog,
+        light_eager: Callable[[Session, str], None],
+        after_attempt: "Callable[[Call, Callable[[], None]], None]" = lambda call, act: act(),
     ) -> None:
         self._identity = identity
         self._catalogue = catalogue
         self._light_eager = light_eager
+        self._after_attempt = after_attempt
 
     def initialize(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         """Answer `initialize`."""
@@ -43,15 +50,29 @@ class InitializeHandler:
         declared = {key: Raw(bytes(value)) for key, value in _declared(params, version).items()}
         info = params.get("clientInfo")
         session.speak_legacy(version, client_info(info), declared, None if info is None else bytes(info))
-        body = self._identity.initialized(version, *self._offered(session, versions.LEGACY))
-        call.close(messages.result(call.id, body), keep="initialize")
-        self._light_eager(session, versions.LEGACY)
+
+        def answer() -> None:
+            body = self._identity.initialized(version, *self._offered(session, versions.LEGACY))
+            call.close(messages.result(call.id, body), keep="initialize")
+            self._light_eager(session, versions.LEGACY)
+
+        self._answer(call, answer)
 
     def discover(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         """Answer `server/discover`."""
-        body = self._identity.discovered(*self._offered(call.session, versions.MODERN))
-        call.close(messages.result(call.id, body))
-        self._light_eager(call.session, versions.MODERN)
+
+        def answer() -> None:
+            body = self._identity.discovered(*self._offered(call.session, versions.MODERN))
+            call.close(messages.result(call.id, body))
+            self._light_eager(call.session, versions.MODERN)
+
+        self._answer(call, answer)
+
+    def _answer(self, call: Call, answer: Callable[[], None]) -> None:
+        if call.session.target:
+            self._after_attempt(call, answer)
+        else:
+            answer()
 
     def _offered(self, session: Session, era: str) -> tuple[bytes, str | None]:
         """Return capabilities and instructions: for a session with a single server its own, if they are known."""
@@ -158,6 +179,15 @@ class Listing:
                     if problem:
                         call.failed(problem)
         act()
+
+    def after_attempt(self, call: Call, act: Callable[[], None]) -> None:
+        """Run `act` when the catalog of the session's own server is known, or could not be had in time."""
+
+        async def attempt() -> None:
+            await self.try_unknown([call.session])
+            act()
+
+        self._spawn(attempt(), call)
 
     def _answer(self, call: Call, kind: ListKind) -> None:
         session = call.session

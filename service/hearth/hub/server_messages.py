@@ -69,7 +69,7 @@ class ServerMessages:
         asker: ClientRequests,
         parking: SuspendedCalls,
         visits: UrlVisits,
-        servers: Callable[[str], Server | None],
+        servers: Callable[[Instance], Server | None],
         timeout: Callable[[], float],
     ) -> None:
         self._asker = asker
@@ -116,7 +116,7 @@ class ServerMessages:
 
     def _learn(self, instance: Instance, method: str, cause: int | None) -> None:
         """Isolate a server that asks more strictly from now on, unless its transport tells which client it means."""
-        server = self._server(instance.name)
+        server = self._server(instance)
         if server is None:
             return
         if method == capabilities.ROOTS:

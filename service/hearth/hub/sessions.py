@@ -151,6 +151,8 @@ class Session:
 
         # Offered lists. `server`: only this server's tools, under their own names.
         self.server = server
+        # The server that the bridge named with `--to`: the session's own, which no other session sees.
+        self.target: Server | None = None
         # How tools are offered, and the mode that the client asked for, if it did.
         self.mode = mode
         self.asked_mode = asked_mode
@@ -191,6 +193,13 @@ class Session:
     ) -> None:
         """Record what the wire knows of the client."""
         self.pid, self.cwd, self.client_id, self.role, self.agent_id = pid, cwd, client_id, role, agent_id
+
+    def aim(self, target: "Server | None") -> None:
+        """Offer a server of the session's own, if it has one, and no other: all of its tools, unless told to search."""
+        if target:
+            self.target = target
+            self.server = target.name
+            self.mode = self.asked_mode = self.asked_mode or FULL
 
     def share(self) -> None:
         """Serve several clients that know nothing of each other."""
@@ -315,6 +324,7 @@ class Session:
             "role": self.role,
             "agentId": self.agent_id,
             "server": self.server,
+            "to": self.target.describe() if self.target else None,
             "mode": self.mode,
             "wire": self.wire,
             "inFlight": len(self.open),

@@ -22,6 +22,7 @@ from hearth.upstreams.stdio import StdioConnection
 
 if TYPE_CHECKING:
     from hearth.upstreams.oauth.logins import Invitation
+    from hearth.upstreams.pack_api import CreatePack
 
 
 class ConnectionLimits(NamedTuple):
@@ -36,6 +37,17 @@ def limits_of(config: Config) -> ConnectionLimits:
     """Return the limits in the settings."""
     lists = ListLimits(config.list_limit, config.list_entries)
     return ConnectionLimits(config.message_limit, config.upstream_queue_limit, lists)
+
+
+# Makes the connection of a server that is not reached by what its entry says; it is not open yet.
+Connect = Callable[[ServerSpec, Owner, ConnectionLimits], Connection]
+
+
+def connect_pack(create: "CreatePack", spec: ServerSpec, owner: Owner, limits: ConnectionLimits) -> Connection:
+    """Return a connection to a pack, which runs in this process."""
+    from hearth.upstreams.pack_api import PackConnection
+
+    return PackConnection(spec.name, owner, create, limits.message)
 
 
 async def connect(spec: ServerSpec, owner: Owner, folder: str | None, limits: ConnectionLimits) -> Connection:

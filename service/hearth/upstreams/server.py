@@ -25,8 +25,8 @@ from hearth.upstreams.traits import TraitStore
 from hearth.upstreams.workload import CallStats
 
 if TYPE_CHECKING:
+    from hearth.upstreams.connector import Connect
     from hearth.upstreams.oauth.logins import Invitation
-    from hearth.upstreams.pack_api import CreatePack
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Server:
         retiring: Callable[[Instance, float], None],
         cache: CatalogCache | None = None,
         pins: PinStore | None = None,
-        pack: "CreatePack | None" = None,
+        connect: "Connect | None" = None,
     ) -> None:
         self.spec = spec
         self.name = spec.name
@@ -60,8 +60,8 @@ class Server:
         self._latest: Instance | None = None
         self._era_probe = EraProbe()
         self._retired = False
-        # Set if the server runs in this process.
-        self._pack = pack
+        # Set for a server that is not reached by what its entry says.
+        self._own_connect = connect
         self._login = AwaitedLogin(self.ensure)
         self._idle_reaper = IdleReaper(self._end)
         # Isolation in force, as configured or as learned.
@@ -221,7 +221,7 @@ class Server:
             await self._era_probe.wait()
             instance = self._make(context)
             # Set before its first message: a server may ask something while it starts.
-            instance.owner = owner if instance.mode == isolation.SESSION else None
+            instance.owner = (owner or instance.owner) if instance.mode == isolation.SESSION else None
             try:
                 await self._start(instance)
             except UpstreamError:
@@ -285,10 +285,8 @@ class Server:
 
     async def _connect(self, owner: Owner, context: ClientContext) -> Connection:
         """Return a connection that is not open yet. Raises ConfigError: asking in another era would not help."""
-        if self._pack:
-            from hearth.upstreams.pack_api import PackConnection
-
-            return PackConnection(self.name, owner, self._pack, self._limits.message)
+        if self._own_connect:
+            return self._own_connect(self.spec, owner, self._limits)
         # A shared instance never runs in a client's folder.
         folders = {isolation.SHARED: None, isolation.WORKSPACE: context.folder, isolation.SESSION: context.cwd}
         return await connector.connect(self.spec, owner, folders[self.mode], self._limits)

@@ -122,12 +122,15 @@ NOTHING = ServerTraits()
 
 
 class TraitStore:
-    """Store of the traits that one daemon knows; `path` is its file (Places.learned). No method raises."""
+    """Store of the traits that one daemon knows; `path` is its file (Places.learned). No method raises.
+
+    Without a path, nothing is read or written.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.fingerprints = Fingerprints(os.path.splitext(path)[0] + ".key")
-        self._is_loaded = False
+        self._is_loaded = not path
         # By fingerprint; the most recently used entries are at the end.
         self._known: dict[str, ServerTraits] = {}
         # Fingerprints of entries that are not in the file yet.
@@ -176,7 +179,7 @@ class TraitStore:
     def _note(self, spec: ServerSpec, known: ServerTraits) -> None:
         if known == self._known.get(self.fingerprints.of(spec), NOTHING):
             return
-        is_possible = self._prepare()
+        is_possible = bool(self.path) and self._prepare()
         # Only now: the key may have changed.
         fingerprint = self.fingerprints.of(spec)
         self._known.pop(fingerprint, None)

@@ -9,7 +9,8 @@ The bridge imports this module, so it imports nothing but the error tree.
 
 from hearth.errors import FrameError, TooLarge
 
-PROTOCOL_VERSION = 1
+# Version 2 has `to` in `hello`. A bridge that needs nothing of it says 1, so that it can talk to an older daemon.
+PROTOCOL_VERSION = 2
 OLDEST_PROTOCOL_VERSION = 1
 PREFIX_BYTES = 6
 # A frame holds one JSON-RPC message; clients send files and pictures inline, seldom above tens of megabytes.

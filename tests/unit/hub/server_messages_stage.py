@@ -28,7 +28,9 @@ class Stage:
         self.parking = SuspendedCalls(lambda: 60.0, lambda: limit, lambda call: None)
         self.server = server(learned=TraitStore(str(folder / "learned.json")), **spec)
         self.instance, self.connection = instance(self.server, offering(), mode)
-        self.relay = ServerMessages(self.questions, self.parking, UrlVisits(), {"s": self.server}.get, lambda: 60.0)
+        self.relay = ServerMessages(
+            self.questions, self.parking, UrlVisits(), lambda instance: self.server, lambda: 60.0
+        )
         self._count = 0
 
     def client(

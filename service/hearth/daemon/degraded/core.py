@@ -21,7 +21,7 @@ IDLE_SECONDS = 60.0
 # A cause other than the config file cannot be watched; a request this long after the last attempt triggers the next.
 RETRY_SECONDS = 2.0
 # The same as in `wire.frames`, which may be the module that cannot be imported.
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024
 _PREFIX_BYTES = 6
 _FIRST_FRAME_BYTE_BELOW = 0x10

@@ -15,6 +15,7 @@ from hearth.errors import HearthError, UpstreamBusy, UpstreamError
 from hearth.mcp import messages
 from hearth.mcp.http_headers import Index
 from hearth.upstreams.connection import CANCELLED, Connection, Owner, Waiter, cancellation
+from hearth.upstreams.http import conversation
 from hearth.upstreams.http.conversation import INITIALIZE, OutgoingRequest
 from hearth.upstreams.http.sse_carrier import SseCarrier
 from hearth.upstreams.http.streamable import StreamableCarrier
@@ -24,6 +25,7 @@ from hearth.write_batch import WRITE_BATCH
 
 if TYPE_CHECKING:
     from hearth.upstreams.http.pool import Pool
+    from hearth.upstreams.http.target import SessionTarget
 
 log = logging.getLogger(__name__)
 
@@ -63,13 +65,21 @@ class Carrier(Protocol):
 
 
 class HttpUpstreamConnection(Connection):
-    """Connection for one conversation. `limits`: bytes of one message, bytes that wait to be sent."""
+    """Connection for one conversation. `limits`: bytes of one message, bytes that wait to be sent.
+
+    `target` is set for the server that a bridge names with `--to`.
+    """
 
     sends_headers = True
 
-    def __init__(self, name: str, owner: Owner, spec: ServerSpec, limits: tuple[int, int]) -> None:
+    def __init__(
+        self, name: str, owner: Owner, spec: ServerSpec, limits: tuple[int, int], target: "SessionTarget | None" = None
+    ) -> None:
         super().__init__(name, owner)
         self.spec = spec
+        self._target = target
+        # Names of the server's settings in messages.
+        self.words = target.words if target else conversation.ENTRY
         self.message_limit, self._queue_limit = limits
         self._carrier: Carrier | None = None
         self._pool: Pool | None = None
@@ -83,7 +93,7 @@ class HttpUpstreamConnection(Connection):
 
     async def open(self) -> None:
         """Prepare for requests. Only the old transport connects here. Raises UpstreamError."""
-        self._pool = await asyncio.to_thread(_open_pool, self.name, self.spec)
+        self._pool = await asyncio.to_thread(_open_pool, self.name, self.spec, self._target)
         if self.spec.transport == "sse":
             try:
                 await self.fall_back()
@@ -161,6 +171,10 @@ class HttpUpstreamConnection(Connection):
         self._carrier.withdraw(self._asked.get(number), notice)
 
     # --- for the carriers
+
+    def refused(self, status: int) -> UpstreamError:
+        """Return the error for a status that says no."""
+        return conversation.refused(self.name, status, self.words)
 
     @property
     def pool(self) -> "Pool":
@@ -271,8 +285,8 @@ async def _bounded(work: Coroutine[object, object, None]) -> None:
         pass  # a server that does not listen needs no farewell
 
 
-def _open_pool(name: str, spec: ServerSpec) -> "Pool":
+def _open_pool(name: str, spec: ServerSpec, target: "SessionTarget | None") -> "Pool":
     # In a thread: the first import takes a fifth of a second.
-    from hearth.upstreams.http.pool import open_pool
+    from hearth.upstreams.http.client import open_pool
 
-    return open_pool(name, spec)
+    return open_pool(name, spec, target)

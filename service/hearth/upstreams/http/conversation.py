@@ -16,7 +16,7 @@ A repair is tried once; a modern error in the legacy era is a STRANGER's, too.
 
 import asyncio
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from hearth.errors import MessageError, UpstreamError
@@ -45,18 +45,36 @@ _SPACE = b" \t\r\n"
 _ABOUT_THE_CALLER = frozenset({401, 403, 407, 408, 425, 429})
 
 _WHAT_TO_DO = {
-    401: "it wants to know who asks, and not by a login; give it an Authorization in `headers` of its entry",
-    403: "it does not let this caller in; check `headers` of its entry, and what they allow",
+    401: "it wants to know who asks, and not by a login; {identity}",
+    403: "it does not let this caller in; check {headers}, and what they allow",
     407: "the proxy wants to know who asks; put a user and a password into HTTP_PROXY or HTTPS_PROXY",
     408: "it waited too long for the request",
     413: "the message is too large for it",
-    429: "it has had too many requests; wait, or lower max_concurrency of its entry",
+    429: "it has had too many requests; {pace}",
     500: "it failed by itself; look at its own log",
     502: "whatever stands before it cannot reach it",
     503: "it is not available at the moment",
     504: "whatever stands before it waited too long for it",
 }
-_ELSEWHERE = "it takes no MCP at this address; check `url` and `transport` of its entry"
+_ELSEWHERE = "it takes no MCP at this address; check {address}"
+# Statuses of a server that is overloaded or restarting, and did not handle the request.
+_LATER = frozenset({429, 503})
+
+
+class Wording(NamedTuple):
+    """Names of a server's settings in messages: where the reader of the message can change them."""
+
+    identity: str = "give it an Authorization in `headers` of its entry"
+    headers: str = "`headers` of its entry"
+    header: str = "a header of its entry"
+    address: str = "`url` and `transport` of its entry"
+    url: str = "the url of its entry"
+    place: str = "into its entry"
+    pace: str = "wait, or lower max_concurrency of its entry"
+    environment: str = "the daemon's environment"
+
+
+ENTRY = Wording()
 
 
 class OutgoingRequest:
@@ -210,11 +228,15 @@ def _uri(params: RawBytes) -> bytes:
 
 
 class ConnectionBroken(UpstreamError):
-    """Failure of a connection. `sent`: the whole request had been written, so the server may have it."""
+    """Failure of a connection. `sent`: the whole request had been written, so the server may have it.
 
-    def __init__(self, sentence: str, sent: bool) -> None:
+    `is_away`: the server took no connection, and may only be restarting.
+    """
+
+    def __init__(self, sentence: str, sent: bool, is_away: bool = False) -> None:
         super().__init__(sentence)
         self.sent = sent
+        self.is_away = is_away
 
 
 def is_about_the_message(status: int) -> bool:
@@ -222,10 +244,37 @@ def is_about_the_message(status: int) -> bool:
     return 400 <= status < 500 and status not in _ABOUT_THE_CALLER
 
 
-def refused(name: str, status: int) -> UpstreamError:
+def refused(name: str, status: int, words: Wording = ENTRY) -> UpstreamError:
     """Return the error for a status, without the body, which could be anything: errors are logged."""
     default = _WHAT_TO_DO[500] if status >= 500 else _ELSEWHERE
-    return UpstreamError(f"server {name!r} answered HTTP {status}: {_WHAT_TO_DO.get(status, default)}")
+    advice = _WHAT_TO_DO.get(status, default).format(**words._asdict())
+    return UpstreamError(f"server {name!r} answered HTTP {status}: {advice}")
+
+
+def retry_after(status: int, headers: Mapping[str, str], now: float) -> float | None:
+    """Return the seconds after which an overloaded server wants the request again; None if it does not say.
+
+    A date is compared with the server's own, whose clock may differ.
+    """
+    asked = headers.get("retry-after", "") if status in _LATER else ""
+    if asked.isascii() and asked.isdigit() and len(asked) < 9:
+        return float(asked)
+    until = _moment(asked)
+    return None if until is None else max(0.0, until - (_moment(headers.get("date", "")) or now))
+
+
+def _moment(date: str) -> int | None:
+    """Return the seconds since 1970 of a date of HTTP, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7)."""
+    if not date.endswith(" GMT"):
+        return None
+    from email.utils import mktime_tz, parsedate_tz  # seldom needed
+
+    try:
+        found = parsedate_tz(date)
+        return None if found is None else mktime_tz(found)
+    except (ValueError, IndexError, OverflowError):
+        # The parser accepts dates as people write them, and fails at some that are none.
+        return None
 
 
 def items(data: bytes) -> list[Item]:

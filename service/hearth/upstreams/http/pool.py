@@ -9,22 +9,22 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import httpx
 
-from hearth import __version__
-from hearth.addresses import UNIX, unix_parts
-from hearth.config import ServerSpec
 from hearth.errors import LoginRequired, UpstreamError
 from hearth.host.posix import ownership, peers
-from hearth.upstreams.http.conversation import ConnectionBroken
-from hearth.upstreams.http.credentials import REFUSALS, Credentials, credentials_of
+from hearth.upstreams.http.conversation import ENTRY, ConnectionBroken, Wording, retry_after
+from hearth.upstreams.http.credentials import REFUSALS, HeaderSource
 from hearth.upstreams.stdio import TURN_MESSAGES, pieces
 
-_CONNECTED = "connection.connect_unix_socket.complete"
+if TYPE_CHECKING:
+    from hearth.upstreams.http.target import SessionTarget
+
 CONNECT_SECONDS = 10.0
 # Time for one write to get into the kernel: a server that does not read for so long never will.
 WRITE_SECONDS = 60.0
@@ -40,7 +40,20 @@ TURN_LINES = 4 * TURN_MESSAGES
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
 # Redirects that keep method and body. The others turn a POST into a GET, or allow it; MCP has no such request.
 _REDIRECTS = frozenset({301, 302, 307, 308})
+# Permanent redirects; the others hold for one request.
+_MOVED = frozenset({301, 308})
+# Longest time in all that a server may ask to wait (Retry-After) before its refusal is the answer: clients wait for
+# half a minute and more.
+LONGEST_WAIT_SECONDS = 20.0
+# Shortest wait: a server that says 0 would be asked in a loop.
+_SHORTEST_WAIT_SECONDS = 0.5
+# How long a target that takes no connection is given to come back before requests fail; after that each request tries
+# once. A restart takes seconds, and clients give up their first request after ten.
+PATIENCE_SECONDS = 5.0
+_FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.1, 1.0
 
+_CONNECTED = ("connect_unix_socket.complete", "connect_tcp.complete")
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 # Both would write every address, and httpcore the headers, into the daemon's log.
 for _name in ("httpx", "httpcore"):
     logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
@@ -49,9 +62,13 @@ for _name in ("httpx", "httpcore"):
 class Response:
     """Response whose body has not been read. An async context manager: leaving it releases the connection."""
 
-    def __init__(self, pool: "Pool", inner: httpx.Response) -> None:
+    def __init__(
+        self, pool: "Pool", inner: httpx.Response, drained: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         self._pool = pool
         self._inner = inner
+        # Waits until the only reader of what comes has taken it: a server that is not read stops.
+        self._drained = drained
         self.status = inner.status_code
         self.content_type = inner.headers.get("content-type", "").partition(";")[0].strip().lower()
 
@@ -82,6 +99,8 @@ class Response:
                     if number:
                         await asyncio.sleep(0)
                     yield piece
+                if self._drained:
+                    await self._drained()
         except (httpx.HTTPError, OSError) as exc:
             raise self._pool.broken(exc, sent=True) from exc
 
@@ -111,6 +130,10 @@ class Response:
             pass  # the socket is closed already, or the system has no such thing
 
 
+class DistrustedPeer(httpx.ConnectError):
+    """Error for a listener to which nothing is sent."""
+
+
 class _Request(NamedTuple):
     """Request to send, whatever its address. `Pool.send` documents the fields."""
 
@@ -122,15 +145,26 @@ class _Request(NamedTuple):
 
 
 class Pool:
-    """Pool of the connections to one server."""
+    """Pool of the connections to one server. `socket_path`: the server is on a Unix socket."""
 
     def __init__(
-        self, name: str, client: httpx.AsyncClient, url: httpx.URL, credentials: Credentials | None = None
+        self,
+        name: str,
+        client: httpx.AsyncClient,
+        url: httpx.URL,
+        source: HeaderSource | None = None,
+        target: "SessionTarget | None" = None,
+        socket_path: str | None = None,
     ) -> None:
         self.name = name
         self._client = client
         self._url = url
-        self._credentials = credentials
+        self._source = source
+        self._target = target
+        self._socket_path = socket_path
+        self._words = target.words if target else ENTRY
+        # When the server was first found to take no connection; None while it does.
+        self._away_since: float | None = None
         # Whether the last request was refused for want of a login.
         self.needs_login = False
 
@@ -158,31 +192,47 @@ class Pool:
         """
         request = _Request(method, headers, body, may_repeat, on_sent)
         url = self._url.join(to) if to else self._url
+        has_moved = to is None
         for _ in range(REDIRECTS_LIMIT):
-            inner = await self._send_as_somebody(request, url)
+            inner = await self._send_in_time(request, url)
             if inner.status_code not in _REDIRECTS or "location" not in inner.headers:
-                if to is None:
-                    self._url = url
-                return Response(self, inner)
+                return Response(self, inner, self._target.bridge.drained if self._target else None)
             await inner.aclose()
             url = self._redirected(url, inner.headers["location"])
-        raise UpstreamError(f"server {self.name!r} redirects for ever: check the url of its entry")
+            # The server of an entry is asked at the new address from then on: frameworks redirect /mcp to /mcp/ by 307,
+            # every time. For a target, as HTTP has it.
+            has_moved = has_moved and (self._target is None or inner.status_code in _MOVED)
+            if has_moved:
+                self._url = url
+        raise UpstreamError(f"server {self.name!r} redirects for ever: check {self._words.url}")
+
+    async def _send_in_time(self, request: _Request, url: httpx.URL) -> httpx.Response:
+        """Send a request, again after a while if the server asks for that: then it did not handle it."""
+        waited = 0.0
+        while True:
+            inner = await self._send_as_somebody(request, url)
+            wait = retry_after(inner.status_code, inner.headers, time.time())
+            if wait is None or waited + wait > LONGEST_WAIT_SECONDS:
+                return inner
+            await inner.aclose()
+            wait = max(wait, _SHORTEST_WAIT_SECONDS)
+            waited += wait
+            await asyncio.sleep(wait)
 
     async def _send_as_somebody(self, request: _Request, url: httpx.URL) -> httpx.Response:
         """Send a request with the server's login, if any. A refused request was not handled, and may be sent again."""
-        credentials = self._credentials
-        if credentials is None:
+        source = self._source
+        if source is None:
             return await self._send_surely(request, url)
         for is_last in (False, True):
-            value = await self._authorization(credentials)
-            signed = request._replace(headers={**request.headers, "Authorization": value}) if value else request
-            inner = await self._send_surely(signed, url)
+            own = await self._own_headers(source)
+            inner = await self._send_surely(request._replace(headers={**own, **request.headers}), url)
             if inner.status_code not in REFUSALS:
-                credentials.accepted(value)
+                source.accepted(own)
                 self.needs_login = False
                 break
             try:
-                asks_again = await credentials.refused(inner.status_code, inner.headers.get("www-authenticate"), value)
+                asks_again = await source.refused(inner.status_code, inner.headers.get("www-authenticate"), own)
             except BaseException as exc:
                 self.needs_login = isinstance(exc, LoginRequired) and inner.status_code == 401
                 await inner.aclose()
@@ -192,29 +242,47 @@ class Pool:
             await inner.aclose()
         return inner
 
-    async def _authorization(self, credentials: Credentials) -> str | None:
+    async def _own_headers(self, source: HeaderSource) -> Mapping[str, str]:
         try:
-            return await credentials.authorization()
+            return await source.headers()
         except LoginRequired:
             self.needs_login = True
             raise
 
     async def _send_surely(self, request: _Request, url: httpx.URL) -> httpx.Response:
-        try:
-            return await self._send_once(request, url)
-        except ConnectionBroken as exc:
-            if not (exc.sent and request.may_repeat):
-                raise
-        return await self._send_once(request, url)
+        may_repeat, pause = request.may_repeat, _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                inner = await self._send_once(request, url)
+            except ConnectionBroken as exc:
+                if exc.sent and may_repeat:
+                    may_repeat = False
+                elif exc.is_away and self._is_patient():
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, _LAST_PAUSE_SECONDS)
+                else:
+                    raise
+            else:
+                self._away_since = None
+                return inner
+
+    def _is_patient(self) -> bool:
+        """Tell whether a target that takes no connection may still come back in time."""
+        if self._target is None:
+            return False
+        self._away_since = self._away_since or time.monotonic()
+        return time.monotonic() - self._away_since < PATIENCE_SECONDS
 
     async def _send_once(self, request: _Request, url: httpx.URL) -> httpx.Response:
         sent = False
 
-        async def trace(event: str, _: object) -> None:
+        async def trace(event: str, info: dict[str, Any]) -> None:
             nonlocal sent
             if event.endswith("send_request_body.complete"):
                 sent = True
                 request.on_sent()
+            elif event.endswith(_CONNECTED):
+                await self._check_peer(info["return_value"])
 
         # The id of a stream's last event may be any bytes, here as Latin-1; httpx by default accepts ASCII only.
         fields = httpx.Headers(dict(request.headers), encoding="latin-1")
@@ -226,6 +294,16 @@ class Pool:
         except (httpx.HTTPError, OSError) as exc:
             raise self.broken(exc, sent) from exc
 
+    async def _check_peer(self, stream: Any) -> None:
+        """Close a new connection to a listener that must not get the request, before anything is sent."""
+        sock = stream.get_extra_info("socket")
+        flaw = objection(self._socket_path, sock) if self._socket_path else None
+        if self._target and self._target.bridge.leads_here(sock.getpeername(), sock.getsockname()):
+            flaw = "this is Hearth's own address; leave --to out, or name one of its servers with --server"
+        if flaw:
+            await stream.aclose()
+            raise DistrustedPeer(f"nothing was sent: {flaw}")
+
     def _redirected(self, url: httpx.URL, location: str) -> httpx.URL:
         try:
             found = url.join(location)
@@ -235,13 +313,17 @@ class Pool:
             # The headers carry secrets, and they were given for the address in the config.
             raise UpstreamError(
                 f"server {self.name!r} redirects to {_origin(found)}, which is not followed:"
-                " put the new address into its entry, if you trust it"
+                f" put the new address {self._words.place}, if you trust it"
             )
         return found
 
     def broken(self, exc: Exception, sent: bool) -> ConnectionBroken:
         """Return the error for a network failure."""
-        return ConnectionBroken(f"server {self.name!r} {_describe(exc, self.origin, sent)}", sent)
+        is_away = isinstance(exc, httpx.ConnectError | httpx.ConnectTimeout) and not isinstance(exc, DistrustedPeer)
+        reason = cause_of(exc)
+        is_away = is_away and _UNTRUSTED not in reason
+        sentence = _describe(exc, reason, self.origin, sent, self._words)
+        return ConnectionBroken(f"server {self.name!r} {sentence}", sent, is_away)
 
     def is_own(self, address: str) -> bool:
         """Tell whether an address from the server has the server's own origin, and so may get its headers."""
@@ -264,16 +346,15 @@ def _origin(url: httpx.URL) -> str:
     return f"{url.scheme}://{host}{port}"
 
 
-def _describe(exc: Exception, origin: str, sent: bool) -> str:
-    reason = cause_of(exc)
-    if "CERTIFICATE_VERIFY_FAILED" in reason:
+def _describe(exc: Exception, reason: str, origin: str, sent: bool, words: Wording) -> str:
+    if _UNTRUSTED in reason:
         return (
             f"at {origin} has a certificate that is not trusted ({reason});"
-            " for an authority of your own, set SSL_CERT_FILE in the daemon's environment"
+            f" for an authority of your own, set SSL_CERT_FILE in {words.environment}"
         )
     if isinstance(exc, httpx.LocalProtocolError):
         # Its text would show the header's value.
-        return "cannot be asked: a header of its entry has a character that HTTP cannot carry"
+        return f"cannot be asked: {words.header} has a character that HTTP cannot carry"
     if isinstance(exc, httpx.RemoteProtocolError) and "location header" in reason:
         return "redirects to something that is no address"
     if isinstance(exc, httpx.ProxyError):
@@ -281,7 +362,7 @@ def _describe(exc: Exception, origin: str, sent: bool) -> str:
     if isinstance(exc, httpx.ConnectTimeout):
         return f"at {origin} did not take a connection within {CONNECT_SECONDS:g} s: is it running?"
     if not sent or isinstance(exc, httpx.ConnectError):
-        return f"at {origin} cannot be reached ({reason}): is it running, and is the url of its entry right?"
+        return f"at {origin} cannot be reached ({reason}): is it running, and is {words.url} right?"
     return (
         f"at {origin} broke the connection ({reason}) before it answered; what was asked may or may not have been done"
     )
@@ -294,93 +375,12 @@ def cause_of(exc: BaseException) -> str:
         seen.append(cause)
     for found in reversed(seen):
         if isinstance(found, ssl.SSLCertVerificationError):
-            return f"CERTIFICATE_VERIFY_FAILED: {found.verify_message}"
+            return f"{_UNTRUSTED}: {found.verify_message}"
         if isinstance(found, OSError) and found.strerror:
             # asyncio puts the address into the reason; names that do not resolve have codes of their own.
             has_own_codes = isinstance(found, socket.gaierror | ssl.SSLError)
             return found.strerror if has_own_codes or not found.errno else os.strerror(found.errno)
     return next((text for found in seen if (text := str(found).rstrip("."))), type(exc).__name__)
-
-
-def open_pool(name: str, spec: ServerSpec) -> Pool:
-    """Open the pool for a server with a url, its references resolved. Raises UpstreamError.
-
-    Connects to nothing yet, but reads certificates, which takes tens of milliseconds.
-    """
-    assert spec.url is not None
-    transport = None
-    address = spec.url
-    limits = httpx.Limits(
-        max_connections=None, max_keepalive_connections=KEPT_CONNECTIONS, keepalive_expiry=KEPT_SECONDS
-    )
-    # Where nothing is encrypted, nothing needs to be verified.
-    verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if address.startswith(UNIX):
-        if not hasattr(socket, "AF_UNIX"):
-            raise UpstreamError(f"server {name!r} is on a Unix socket, which this system does not have")
-        path, request = unix_parts(address)
-        transport = SocketTransport(os.path.expanduser(path), verify, limits)
-        address = f"http://localhost{request}"
-    try:
-        url = httpx.URL(address)
-        if url.scheme == "https":
-            verify = trust()
-        client = httpx.AsyncClient(
-            headers={"User-Agent": f"hearth/{__version__}", **spec.headers},
-            verify=verify,
-            limits=limits,
-            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS, write=WRITE_SECONDS),
-            transport=transport,
-        )
-    except (httpx.InvalidURL, ValueError, ImportError, OSError) as exc:
-        raise UpstreamError(f"server {name!r} cannot be asked: {_setup_problem(exc)}") from exc
-    return Pool(name, client, url, credentials_of(spec))
-
-
-def trust() -> ssl.SSLContext:
-    """Return the SSL context with the trusted certificates.
-
-    SSL_CERT_FILE or SSL_CERT_DIR alone if one of them is set, or else certifi's list and the system's own.
-    """
-    context = httpx.create_ssl_context()
-    if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
-        context.load_default_certs()
-    return context
-
-
-def _setup_problem(exc: Exception) -> str:
-    if isinstance(exc, UnicodeError):
-        # Its text would show the header's value.
-        return "a header of its entry has a character that HTTP cannot carry"
-    if isinstance(exc, ImportError):
-        return "a proxy variable names a SOCKS proxy, which needs the package socksio"
-    if isinstance(exc, OSError):
-        return f"the certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be read ({exc.strerror or exc})"
-    if isinstance(exc, httpx.InvalidURL):
-        return "the url of its entry is not an address"
-    return "a proxy variable in the daemon's environment is not an address"
-
-
-class SocketTransport(httpx.AsyncHTTPTransport):
-    """Transport for one server on a Unix socket; checks the listener before it sends a request."""
-
-    def __init__(self, path: str, verify: ssl.SSLContext, limits: httpx.Limits) -> None:
-        super().__init__(uds=path, verify=verify, limits=limits)
-        self._path = path
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request, on a connection whose peer was checked when it was opened."""
-        request.extensions = {**request.extensions, "trace": self._check}
-        return await super().handle_async_request(request)
-
-    async def _check(self, event: str, info: dict[str, Any]) -> None:
-        if event != _CONNECTED:
-            return
-        stream = info["return_value"]
-        flaw = objection(self._path, stream.get_extra_info("socket"))
-        if flaw:
-            await stream.aclose()
-            raise httpx.ConnectError(f"nothing was sent: {flaw}")
 
 
 def objection(path: str, connected: socket.socket) -> str | None:

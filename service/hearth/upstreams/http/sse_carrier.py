@@ -119,7 +119,7 @@ class SseCarrier:
                 await self._connection.pool.send("POST", _SENDING, payload, to=to, on_sent=on_sent) as taken,
             ):
                 if not 200 <= taken.status < 300:
-                    raise conversation.refused(name, taken.status)
+                    raise self._connection.refused(taken.status)
         except TimeoutError:
             raise UpstreamError(f"server {name!r} did not take a message within {POST_SECONDS:g} s") from None
 
@@ -131,10 +131,10 @@ class SseCarrier:
         try:
             async with await connection.pool.send("GET", {"Accept": STREAM}) as response:
                 if response.status != 200:
-                    raise conversation.refused(connection.name, response.status)
+                    raise connection.refused(response.status)
                 if response.content_type != STREAM:
                     raise UpstreamError(
-                        f"server {connection.name!r} opened no event stream: check the url of its entry"
+                        f"server {connection.name!r} opened no event stream: check {connection.words.url}"
                     )
                 response.keep_alive()
                 decoder = SseDecoder(connection.message_limit)

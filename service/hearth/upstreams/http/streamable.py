@@ -40,7 +40,11 @@ RENEWAL_SECONDS = 30.0
 # Time for the owner to list the tools again, after a server has missed a header.
 LEARNING_SECONDS = 10.0
 
+# Time for the server to set a level of messages; some never answer that.
+LEVEL_SECONDS = 1.0
+
 _JSON = "application/json"
+_SET_LEVEL = "logging/setLevel"
 _SENDING = {"Accept": f"{_JSON}, {STREAM}", "Content-Type": _JSON}
 # Requests that may be sent twice. A tool call may not: its first sending may have had an effect.
 _REPEATABLE = frozenset(
@@ -70,6 +74,7 @@ class StreamableCarrier:
         self._openings = ProbeOrder(min(OPENING_SECONDS, connection.spec.start_timeout / 2))
         self._lane = asyncio.Lock()
         self._renewing: asyncio.Task[None] | None = None
+        self._setting_level: asyncio.Task[None] | None = None
         self._indexes: Mapping[str, http_headers.Index] = {}
         self._learned = asyncio.Event()
 
@@ -85,6 +90,8 @@ class StreamableCarrier:
         # A callback instead of `finally`: a task that is cancelled before its first step never runs its `finally`.
         request.task = self._connection.spawn(self._ask(request))
         request.task.add_done_callback(lambda task: self._asked(request, task))
+        if request.method == _SET_LEVEL:
+            self._setting_level = request.task
 
     def tell(self, method: str, payload: bytes) -> None:
         """Send a notification. The modern era has none over HTTP."""
@@ -149,6 +156,10 @@ class StreamableCarrier:
     async def _exchange(self, request: OutgoingRequest) -> None:
         """Send a request, and repeat it once after a refusal that can be repaired."""
         await self._ready.wait()
+        if self._setting_level and request.method != _SET_LEVEL:
+            # Each POST takes a way of its own: a call must not overtake the level of its messages.
+            await asyncio.wait({self._setting_level}, timeout=LEVEL_SECONDS)
+            self._setting_level = None
         generation = self.session.generation
         verdict = await self._post(request, is_last=False)
         if verdict is Verdict.RENEW:
@@ -210,7 +221,7 @@ class StreamableCarrier:
             kind = response.content_type or "nothing"
             raise UpstreamError(
                 f"server {name!r} answered HTTP {response.status} with {kind} instead of JSON or an event stream:"
-                " check the url of its entry"
+                f" check {self._connection.words.url}"
             )
 
     def hand_over(self, request: OutgoingRequest, items: list[Item], response: "Response") -> None:
@@ -228,7 +239,10 @@ class StreamableCarrier:
         connection = self._connection
         if verdict is Verdict.FALL_BACK and await self._falls_back(request, refusal.status):
             return
-        problem = conversation.refused(connection.name, refusal.status)
+        problem = connection.refused(refusal.status)
+        if verdict is Verdict.FAIL and refusal.status == 404 and self.session.id:
+            # Only the second attempt gets here: the first one renews the session.
+            problem = UpstreamError(f"server {connection.name!r} lost the session again that it had begun (HTTP 404)")
         if verdict is Verdict.STRANGER:
             connection.over(UpstreamError(f"{problem}; it is no longer the server that was greeted"))
         if refusal.error is not None and verdict is not Verdict.FAIL:
@@ -256,9 +270,7 @@ class StreamableCarrier:
         try:
             await connection.fall_back()
         except UpstreamError as exc:
-            raise UpstreamError(
-                f"{conversation.refused(connection.name, status)}; nor is it the old HTTP+SSE: {exc}"
-            ) from exc
+            raise UpstreamError(f"{connection.refused(status)}; nor is it the old HTTP+SSE: {exc}") from exc
         connection.ask_again(request)
         return True
 
@@ -300,7 +312,7 @@ class StreamableCarrier:
                     # The next request renews an expired session.
                     is_expired = taken.status == 404 and self.session.id
                     if not 200 <= taken.status < 300 and not is_expired:
-                        connection.warn_limited(conversation.refused(connection.name, taken.status))
+                        connection.warn_limited(connection.refused(taken.status))
         except TimeoutError:
             connection.warn_limited(
                 UpstreamError(f"did not take a notification or an answer within {TELL_SECONDS:g} s")

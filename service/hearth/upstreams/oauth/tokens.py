@@ -20,7 +20,7 @@ from oauthlib.oauth2 import OAuth2Error, WebApplicationClient
 from hearth import __version__
 from hearth.config import ServerSpec
 from hearth.errors import LoginFailed
-from hearth.upstreams.http import pool
+from hearth.upstreams.http import client, pool
 from hearth.upstreams.oauth.address_policy import AddressPolicy
 from hearth.upstreams.oauth.metadata import SECRET_METHODS, Authority
 from hearth.upstreams.oauth.store import Grant, OAuthClient
@@ -59,7 +59,7 @@ def open_client(spec: ServerSpec) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         event_hooks={"request": [AddressPolicy.of(spec).guard]},
         headers={"User-Agent": f"hearth/{__version__}", "Accept": "application/json"},
-        verify=pool.trust(),
+        verify=client.trust(),
         timeout=httpx.Timeout(ANSWER_SECONDS, connect=pool.CONNECT_SECONDS),
         limits=httpx.Limits(max_keepalive_connections=0),
     )

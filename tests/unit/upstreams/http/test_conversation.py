@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hearth.upstreams.http.conversation import UpstreamSession, is_usable
+from hearth.upstreams.http.conversation import UpstreamSession, Wording, is_usable, refused, retry_after
 
 
 def result(**capabilities: object) -> bytes:
@@ -63,3 +63,30 @@ def test_a_new_one_may_have_other_lists_of_what_it_offers() -> None:
         "notifications/tools/list_changed",
         "notifications/prompts/list_changed",
     ]
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "seconds"),
+    [
+        (429, {"retry-after": "7"}, 7),
+        (503, {"retry-after": "0"}, 0),
+        (500, {"retry-after": "7"}, None),
+        (503, {}, None),
+        (503, {"retry-after": "-1"}, None),
+        (503, {"retry-after": "soon"}, None),
+        (503, {"retry-after": "1" * 20}, None),
+        (503, {"retry-after": "Sun, 06 Nov 1994 08:49:47 GMT", "date": "Sun, 06 Nov 1994 08:49:37 GMT"}, 10),
+        (503, {"retry-after": "Sun, 06 Nov 1994 08:49:47 GMT"}, 10),
+        (503, {"retry-after": "Sun, 06 Nov 1994 08:49:27 GMT"}, 0),
+        (503, {"retry-after": "Sun, 99 Nov 1994 GMT"}, None),
+    ],
+)
+def test_a_server_may_ask_for_a_pause(status: int, headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(status, headers, 784111777) == seconds
+
+
+def test_what_to_do_names_what_the_reader_can_change() -> None:
+    words = Wording(identity="I", headers="H", address="A", pace="P")
+    for status, word in ((401, "I"), (403, "H"), (404, "A"), (429, "P")):
+        assert word in str(refused("x", status, words)) and "entry" not in str(refused("x", status, words))
+        assert "entry" in str(refused("x", status))
