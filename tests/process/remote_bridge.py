@@ -4,7 +4,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from support.scripted_daemon import BridgeProcess, scratch_home
+from support.daemon import Scratch
+from support.scripted_daemon import BridgeProcess
 
 Message = dict[str, Any]
 
@@ -17,13 +18,14 @@ class RemoteBridge(BridgeProcess):
     """The bridge, and the client that started it. `aside` has what came while something else was waited for."""
 
     aside: list[Message]
+    scratch: Scratch
     _last = 0
 
     def begin(self, method: str, /, _modern: bool = False, **params: object) -> int:
         """Send a request; its id."""
         self._last += 1
         meta = {"_meta": META} if _modern else {}
-        self.send({"jsonrpc": "2.0", "id": self._last, "method": method, "params": {**params, **meta}})
+        self.send({"jsonrpc": "2.0", "id": self._last, "method": method, "params": {**meta, **params}})
         return self._last
 
     def answer_to(self, id: object) -> Message:
@@ -81,12 +83,22 @@ class RemoteBridge(BridgeProcess):
 
 
 @contextlib.contextmanager
-def bridge_to(url: str, *words: str, home: Any = None, **settings: Any) -> Iterator[RemoteBridge]:
-    """A bridge to that address, in a home of its own."""
+def bridge_to(
+    url: str, *words: str, scratch: Scratch | None = None, extra: dict[str, str] | None = None
+) -> Iterator[RemoteBridge]:
+    """A bridge to that address, with `extra` in its environment, and its daemon: of a home of its own, or of `scratch`.
+
+    The daemon that runs, or is started, has nothing of `extra`.
+    """
     with contextlib.ExitStack() as stack:
-        place = home or stack.enter_context(scratch_home())
-        bridge = RemoteBridge(place, "--to", url, *words, **settings)
+        home = scratch or stack.enter_context(Scratch())
+        if not home.config.exists():
+            home.configure()
+        if not home.registry.exists():
+            home.start()
+        bridge = RemoteBridge(home.home, "--to", url, *words, environment=home.environment(), extra=extra or {})
         bridge.aside = []
+        bridge.scratch = home
         try:
             yield bridge
         finally:

@@ -188,7 +188,7 @@ def test_help_teaches_and_click_is_not_needed_for_it(scene: Stage) -> None:
         (["--sevrer", "x"], "'--sevrer' is not known here"),
         (["--server"], "--server needs a value"),
         (["--to", "ftp://x"], "--to must begin with http://, https:// or unix:/"),
-        (["--to", "http://x", "--server", "y"], "--server is about Hearth's daemon"),
+        (["--to", "http://x", "--server", "y"], "--server and --to both name a server"),
         (["--to", "http://x", "--header", "secret"], "--header is written 'NAME: VALUE'"),
         (["--header", "A: b"], "--header goes with --to only"),
         (["--mode", "loud"], "--mode is full, search or auto, not 'loud'"),

@@ -16,18 +16,22 @@ from support.scripted_daemon import SCRIPT
 from support.sites.sdk import serve_sdk
 
 
-def on_port(scratch: Scratch) -> str:
-    scratch.configure({"echo": server("echo")})
-    scratch.start("--http", "127.0.0.1:0")
-    [url] = scratch.status()["http"]
-    parts = urlsplit(url)
+@pytest.fixture
+def other() -> Iterator[Scratch]:
+    """Another daemon than the bridge's own, as on another machine: with one server, and a port."""
+    with Scratch() as found:
+        found.configure({"echo": server("echo")})
+        found.start("--http", "127.0.0.1:0")
+        yield found
+
+
+def port_of(scratch: Scratch) -> str:
+    parts = urlsplit(scratch.status()["http"][0])
     return f"http://{parts.hostname}:{parts.port}"
 
 
-def test_both_eras_of_hearth_on_its_socket(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    scratch.start()
-    with bridge_to(f"unix:{scratch.socket}", environment=scratch.environment()) as bridge:
+def test_both_eras_of_another_daemon_on_its_socket(other: Scratch) -> None:
+    with bridge_to(f"unix:{other.socket}") as bridge:
         assert bridge.ask("server/discover", _modern=True)["result"]["supportedVersions"] == ["2026-07-28"]
         assert text_of(bridge.call_modern("echo__echo", text="modern")) == "modern"
         bridge.open()
@@ -36,36 +40,44 @@ def test_both_eras_of_hearth_on_its_socket(scratch: Scratch) -> None:
         assert bridge.stderr() == ""
 
 
-def test_one_server_of_hearth_by_its_path(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    scratch.start()
-    with bridge_to(f"unix:{scratch.socket}:/mcp/echo?agent=a", environment=scratch.environment()) as bridge:
+def test_one_server_of_another_daemon_by_its_path(other: Scratch) -> None:
+    with bridge_to(f"unix:{other.socket}:/mcp/echo?agent=a") as bridge:
         bridge.open()
         assert text_of(bridge.call("echo", text="under its own name")) == "under its own name"
 
 
-def test_a_daemon_that_was_restarted_is_met_again(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")})
-    daemon = scratch.start()
-    with bridge_to(f"unix:{scratch.socket}", environment=scratch.environment()) as bridge:
+def test_another_daemon_that_was_restarted_is_met_again(other: Scratch) -> None:
+    with bridge_to(f"unix:{other.socket}") as bridge:
         bridge.open()
         assert text_of(bridge.call("echo__echo", text="first")) == "first"
-        assert daemon.stop() == 0
+        assert other._daemons[0].stop() == 0
         id = bridge.begin("tools/call", name="echo__echo", arguments={"text": "second"})
-        scratch.start()
+        other.start()
         assert text_of(bridge.answer_to(id)) == "second"
 
 
-def test_a_port_of_hearth_gets_its_token_only_when_it_is_given(scratch: Scratch) -> None:
-    origin = on_port(scratch)
-    token = "Authorization: Bearer ${file:~/.local/state/hearth/http/token}"
-    with bridge_to(f"{origin}/mcp", environment=scratch.environment()) as bridge:
+def test_a_port_of_hearth_gets_its_token_only_when_it_is_given(other: Scratch) -> None:
+    token = f"Authorization: Bearer ${{file:{other.home}/.local/state/hearth/http/token}}"
+    with bridge_to(f"{port_of(other)}/mcp") as bridge:
         sentence = bridge.ask("tools/list", _modern=True)["error"]["message"]
         assert "HTTP 401" in sentence and "state/hearth/http/token}'" in sentence
-    with bridge_to(f"{origin}/mcp", "--header", token, environment=scratch.environment()) as bridge:
+    with bridge_to(f"{port_of(other)}/mcp", "--header", token) as bridge:
         assert text_of(bridge.call_modern("echo__echo", text="with it")) == "with it"
         bridge.open()
         assert text_of(bridge.call("echo__echo", text="legacy")) == "legacy"
+
+
+@pytest.mark.parametrize("way", ["socket", "link", "port"])
+def test_the_daemon_does_not_connect_to_itself(scratch: Scratch, way: str) -> None:
+    scratch.configure({"echo": server("echo")})
+    scratch.start("--http", "127.0.0.1:0")
+    (scratch.home / "link").symlink_to(scratch.socket)
+    url = {"socket": f"unix:{scratch.socket}", "link": "unix:~/link", "port": f"{port_of(scratch)}/mcp"}[way]
+    url = url.replace("127.0.0.1", "localhost")
+    with bridge_to(url, scratch=scratch) as bridge:
+        sentence = bridge.ask("tools/list", _modern=True)["error"]["message"]
+        assert "nothing was sent: this is Hearth's own address; leave --to out" in sentence
+        assert len(scratch.status()["sessions"]) == 1
 
 
 # --- the official SDK
@@ -80,6 +92,8 @@ def sdk(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_official_client_on_the_official_server(sdk: str, scratch: Scratch, mode: ConnectMode) -> None:
+    scratch.configure()
+    scratch.start()
     words = ["-I", "-S", str(SCRIPT), "--to", f"{sdk}/mcp"]
     command = StdioServerParameters(command=sys.executable, args=words, env=scratch.environment())
     async with Client(command, mode=mode, read_timeout_seconds=20) as client:

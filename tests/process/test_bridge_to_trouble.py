@@ -10,30 +10,42 @@ from typing import Any
 
 import pytest
 
-from process.remote_bridge import RemoteBridge, bridge_to, text_of
+from process.remote_bridge import KEY, META, RemoteBridge, bridge_to, text_of
 from support.kernel import until
 from support.scripted_daemon import readable
 from support.sites.legacy import LegacySite, content
 from support.sites.modern import ModernSite
 from support.sites.web import Reply, Request, Site
 
-QUICK = {"HEARTH_BRIDGE_PATIENCE": "0.3"}
-
 
 class Wicked(Site):
-    """A server of the modern era that does to a method of JSON-RPC, or of HTTP, what the test says."""
+    """A server of the modern era with nothing to list, that does to a method what the test says."""
 
     def __init__(self, **doings: Callable[[Request, Reply], Any]) -> None:
         super().__init__()
-        self.doings = doings
+        self.doings = {f"x/{name}": doing for name, doing in doings.items()}
 
     async def serve(self, request: Request, reply: Reply) -> None:
-        message = request.message if request.method == "POST" else {}
-        await self.doings.get(message.get("method", request.method), answer)(request, reply)
+        await self.doings.get(request.message["method"], answer)(request, reply)
+
+    @property
+    def asked(self) -> list[Request]:
+        """The requests of the client."""
+        return [request for request in self.requests if request.message["method"].startswith("x/")]
 
 
 async def answer(request: Request, reply: Reply) -> None:
-    await reply.json({"jsonrpc": "2.0", "id": request.message["id"], "result": {"seen": request.message["method"]}})
+    method = request.message["method"]
+    result = {"resultType": "complete", "seen": method}
+    if method == "server/discover":
+        result |= {"supportedVersions": ["2026-07-28"], "capabilities": {"completions": {}}, "ttlMs": 0}  # type: ignore[dict-item]
+    await reply.json({"jsonrpc": "2.0", "id": request.message["id"], "result": result})
+
+
+def seen(bridge: RemoteBridge, method: str = "x/ping") -> bool:
+    """Whether the server answers a method of its own."""
+    result: dict[str, Any] = bridge.ask(method, _modern=True)["result"]
+    return bool(result["seen"] == method)
 
 
 def free_port() -> int:
@@ -54,7 +66,7 @@ def error_of(message: dict[str, Any]) -> str:
 def test_a_server_that_is_away_is_told_and_found_again() -> None:
     with LegacySite() as site:
         site.close()
-        with bridge_to(site.url, extra=QUICK) as bridge:
+        with bridge_to(site.url) as bridge:
             sentence = error_of(bridge.ask("tools/list", _modern=True))
             assert "cannot be reached (Connection refused)" in sentence and "--to" in sentence
             site.open()
@@ -74,95 +86,28 @@ def test_a_request_waits_for_a_server_that_is_restarting() -> None:
 
 
 def test_a_socket_that_is_not_there_is_named() -> None:
-    with bridge_to("unix:/nowhere/at/all.sock", extra=QUICK) as bridge:
-        assert "unix:/nowhere/at/all.sock cannot be reached (No such file" in error_of(bridge.ask("ping"))
-        assert error_of(bridge.ask("ping"))
+    with bridge_to("unix:/nowhere/at/all.sock") as bridge:
+        sentence = error_of(bridge.ask("tools/list", _modern=True))
+        assert "to:unix:/nowhere/at/all.sock" in sentence and "cannot be reached (No such file" in sentence
+        assert error_of(bridge.ask("tools/list", _modern=True))
         assert bridge.leave() == []
 
 
 def test_a_host_that_has_no_address_is_named() -> None:
-    with bridge_to("http://nobody.invalid/mcp", extra=QUICK) as bridge:
-        assert "http://nobody.invalid cannot be reached" in error_of(bridge.ask("ping"))
+    with bridge_to("http://nobody.invalid/mcp") as bridge:
+        assert "http://nobody.invalid cannot be reached" in error_of(bridge.ask("tools/list", _modern=True))
 
 
 def test_something_that_is_no_http_is_told() -> None:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(10)
-        writer.write(b"220 mail.example ESMTP\r\n\r\n")
-        await writer.drain()
-
     class Mail(Wicked):
         async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.closing(writer):
-                await talk(reader, writer)
+                await reader.read(10)
+                writer.write(b"220 mail.example ESMTP\r\n\r\n")
+                await writer.drain()
 
-    with Mail() as site, bridge_to(site.url, extra=QUICK) as bridge:
-        assert "no HTTP" in error_of(bridge.ask("ping"))
-
-
-# --- the client's lines
-
-
-def test_what_is_no_message_is_refused_and_the_rest_goes_on() -> None:
-    with Wicked() as site, bridge_to(site.url) as bridge:
-        bridge.write(b'{"jsonrpc":\n')
-        bridge.write(b"\xff\xfe\n[]\n7\n")
-        bridge.write(b'{"jsonrpc":"2.0","id":"deep","method":"x","params":' + b"[" * 200_000 + b"]" * 200_000 + b"}\n")
-        found = [bridge.read() for _ in range(5)]
-        assert sorted(message["error"]["code"] for message in found) == [-32700, -32700, -32600, -32600, -32600]
-        assert [message["id"] for message in found if "id" in message] == ["deep"]
-        assert bridge.ask("ping")["result"] == {"seen": "ping"}
-        assert len(site.requests) == 1
-
-
-def test_an_id_in_use_is_refused() -> None:
-    async def hang(request: Request, reply: Reply) -> None:
-        await reply.gone.wait()
-
-    with Wicked(hang=hang) as site, bridge_to(site.url, extra={"HEARTH_BRIDGE_EOF_GRACE": "0.2"}) as bridge:
-        bridge.send({"jsonrpc": "2.0", "id": 1, "method": "hang"})
-        until(lambda: site.requests, "the first is asked")
-        bridge.send({"jsonrpc": "2.0", "id": 1.0, "method": "ping"})
-        assert bridge.read()["error"]["code"] == -32600
-        assert len(site.requests) == 1
-
-
-def test_a_batch_with_an_id_in_use_is_refused_whole_and_the_one_in_flight_goes_on() -> None:
-    released = asyncio.Event()
-
-    async def hang(request: Request, reply: Reply) -> None:
-        await released.wait()
-        await answer(request, reply)
-
-    with Wicked(hang=hang) as site, bridge_to(site.url) as bridge:
-        bridge.send({"jsonrpc": "2.0", "id": 1, "method": "hang"})
-        until(lambda: site.requests, "the first is asked")
-        bridge.write(b'[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":"2","method":"b"}]\n')
-        refused: Any = bridge.read()
-        assert [(item["id"], item["error"]["code"]) for item in refused] == [(1, -32600), ("2", -32600)]
-        assert ["batch" in item["error"]["message"] for item in refused] == [False, True]
-        # The id that was free is still.
-        bridge.send({"jsonrpc": "2.0", "id": "2", "method": "ping"})
-        assert bridge.answer_to("2")["result"] == {"seen": "ping"}
-        site._loop.call_soon_threadsafe(released.set)
-        assert bridge.answer_to(1)["result"] == {"seen": "hang"}
-        assert len(site.requests) == 2
-
-
-def test_a_batch_of_the_client_is_answered_whole() -> None:
-    async def both(request: Request, reply: Reply) -> None:
-        ids = [item["id"] for item in json.loads(request.body) if "id" in item]
-        await reply.json([{"jsonrpc": "2.0", "id": ids[0], "result": {}}])
-
-    class Batching(Wicked):
-        async def serve(self, request: Request, reply: Reply) -> None:
-            await both(request, reply)
-
-    with Batching() as site, bridge_to(site.url) as bridge:
-        bridge.write(b'[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"method":"b"}]\n')
-        first, second = bridge.read(), bridge.read()
-        assert [item["id"] for item in first] == [1]  # type: ignore[attr-defined]
-        assert [(item["id"], item["error"]["code"]) for item in second] == [(2, -32603)]  # type: ignore[attr-defined]
+    with Mail() as site, bridge_to(site.url) as bridge:
+        assert "broke the connection" in error_of(bridge.ask("tools/list", _modern=True))
 
 
 def test_a_request_that_is_cancelled_before_the_server_says_anything_is_given_up() -> None:
@@ -173,11 +118,11 @@ def test_a_request_that_is_cancelled_before_the_server_says_anything_is_given_up
         closed.append(request)
 
     with Wicked(hang=hang) as site, bridge_to(site.url) as bridge:
-        id = bridge.begin("hang", _modern=True)
-        until(lambda: site.requests, "it is asked")
+        id = bridge.begin("x/hang", _modern=True)
+        until(lambda: site.asked, "it is asked")
         bridge.cancel(id)
         until(lambda: closed, "the connection was closed")
-        assert bridge.ask("ping", _modern=True)["result"] == {"seen": "ping"}
+        assert seen(bridge)
         assert bridge.leave() == []
 
 
@@ -197,8 +142,8 @@ def test_a_message_that_is_spread_over_lines_reaches_the_client_on_one() -> None
         await reply.end()
 
     with Wicked(pretty=pretty, spread=spread) as site, bridge_to(site.url) as bridge:
-        assert bridge.ask("pretty")["result"] == {"a": "x"}
-        assert bridge.ask("spread")["result"] == {"b": "y"}
+        assert bridge.ask("x/pretty", _modern=True)["result"]["a"] == "x"
+        assert bridge.ask("x/spread", _modern=True)["result"]["b"] == "y"
 
 
 def test_a_second_answer_is_dropped() -> None:
@@ -210,15 +155,15 @@ def test_a_second_answer_is_dropped() -> None:
         await reply.end()
 
     with Wicked(twice=twice) as site, bridge_to(site.url) as bridge:
-        assert bridge.ask("twice")["result"] == {"number": 0}
-        assert bridge.ask("ping")["result"] == {"seen": "ping"}
+        assert bridge.ask("x/twice", _modern=True)["result"]["number"] == 0
+        assert seen(bridge)
         assert bridge.leave() == []
 
 
 @pytest.mark.parametrize(
     ("body", "kind", "words"),
     [
-        (b"{]", "application/json", "no message"),
+        (b"{]", "application/json", "no answer to what it was asked"),
         (b'{"jsonrpc":"2.0","id":77,"result":{}}', "application/json", "no answer to what it was asked"),
         (b'{"jsonrpc":"2.0","method":"x"}', "application/json", "no answer to what it was asked"),
         (b"", "", "with nothing instead of JSON"),
@@ -230,8 +175,8 @@ def test_what_is_no_answer_becomes_an_error(body: bytes, kind: str, words: str) 
         await reply.send(200, body, kind)
 
     with Wicked(odd=odd) as site, bridge_to(site.url) as bridge:
-        assert words in error_of(bridge.ask("odd"))
-        assert bridge.ask("ping")["result"] == {"seen": "ping"}
+        assert words in error_of(bridge.ask("x/odd", _modern=True))
+        assert seen(bridge)
 
 
 def test_an_event_over_the_limit_is_an_error_and_the_next_is_not() -> None:
@@ -244,8 +189,8 @@ def test_an_event_over_the_limit_is_an_error_and_the_next_is_not() -> None:
         await reply.end()
 
     with Wicked(huge=huge) as site, bridge_to(site.url) as bridge:
-        assert "over the limit" in error_of(bridge.ask("huge"))
-        assert bridge.ask("ping")["result"] == {"seen": "ping"}
+        assert "over the limit" in error_of(bridge.ask("x/huge", _modern=True))
+        assert seen(bridge)
 
 
 def test_a_large_answer_passes() -> None:
@@ -261,7 +206,7 @@ def test_a_server_that_asks_to_wait_is_asked_again() -> None:
         nonlocal times
         times += 1
         if times == 1:
-            await reply.send(429 if request.message["id"] == 1 else 503, b"", Retry_After="1")
+            await reply.send(429, b"", Retry_After="1")
         else:
             await answer(request, reply)
 
@@ -269,9 +214,9 @@ def test_a_server_that_asks_to_wait_is_asked_again() -> None:
         await reply.send(503, b"", Retry_After="3600")
 
     with Wicked(later=later, never=never) as site, bridge_to(site.url) as bridge:
-        assert bridge.ask("later")["result"] == {"seen": "later"}
-        assert "HTTP 503" in error_of(bridge.ask("never"))
-        assert len(site.requests) == 3
+        assert seen(bridge, "x/later")
+        assert "HTTP 503" in error_of(bridge.ask("x/never", _modern=True))
+        assert len(site.asked) == 3
 
 
 def test_redirects_are_followed_at_home_and_nowhere_else() -> None:
@@ -279,7 +224,7 @@ def test_redirects_are_followed_at_home_and_nowhere_else() -> None:
 
     class Moving(Wicked):
         async def serve(self, request: Request, reply: Reply) -> None:
-            if request.message["method"] == "away":
+            if request.message["method"] == "x/away":
                 await reply.send(307, b"", Location=other)
             elif request.target == "/mcp":
                 await reply.send(308, b"", Location="/new/mcp?a=1")
@@ -287,9 +232,10 @@ def test_redirects_are_followed_at_home_and_nowhere_else() -> None:
                 await answer(request, reply)
 
     with Moving() as site, bridge_to(site.url, "--header", "X-Key: s3cret") as bridge:
-        assert bridge.ask("ping")["result"] == {"seen": "ping"}
+        assert seen(bridge)
         assert site.requests[-1].target == "/new/mcp?a=1"
-        assert "redirects to another server" in error_of(bridge.ask("away"))
+        sentence = error_of(bridge.ask("x/away", _modern=True))
+        assert "which is not followed: put the new address after --to" in sentence and "s3cret" not in sentence
 
 
 def test_a_redirect_for_the_moment_is_followed_for_one_request() -> None:
@@ -299,45 +245,54 @@ def test_a_redirect_for_the_moment_is_followed_for_one_request() -> None:
         async def serve(self, request: Request, reply: Reply) -> None:
             if request.target == "/moment":
                 await reply.send(308, b"", Location="/after")
-            elif request.target == "/mcp" and request.message["id"] < 3:
-                await reply.send(302 if request.message["id"] == 1 else 307, b"", Location="/moment")
+            elif request.target == "/mcp" and len(self.requests) < 6:
+                await reply.send(302 if len(self.requests) == 1 else 307, b"", Location="/moment")
             else:
                 await answer(request, reply)
 
     with Elsewhere() as site, bridge_to(site.url) as bridge:
-        for _ in range(3):
-            assert bridge.ask("ping")["result"] == {"seen": "ping"}
+        # The handshake is the first.
+        for _ in range(2):
+            assert seen(bridge)
         assert [request.target for request in site.requests] == ["/mcp", "/moment", "/after"] * 2 + ["/mcp"]
 
 
 def test_a_kept_connection_that_ended_is_replaced() -> None:
     with Wicked() as site, bridge_to(site.url) as bridge:
         for _ in range(3):
-            assert bridge.ask("tools/call")["result"] == {"seen": "tools/call"}
+            assert seen(bridge, "x/call")
             for writer in list(site._writers):
                 site._loop.call_soon_threadsafe(writer.close)
             until(lambda: not site._writers, "the server has closed it")
-        assert len(site.requests) == 3
+        assert len(site.asked) == 3
 
 
 # --- the client's pace
+
+WITH_LOGS = {"_meta": {**META, f"{KEY}logLevel": "debug"}}
 
 
 class Flooding(Wicked):
     """Says something on a stream for as long as it is read; `said` counts."""
 
     said = 0
+    is_closed = False
 
     async def serve(self, request: Request, reply: Reply) -> None:
-        if request.message.get("method") != "flood":
+        if request.message.get("method") != "x/flood":
             await answer(request, reply)
             return
         await reply.stream()
-        notice = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x" * 10_000}}
+        notice = {
+            "jsonrpc": "2.0",
+            "method": "notifications/message",
+            "params": {"level": "info", "data": "x" * 10_000},
+        }
         while not reply.gone.is_set():
             await reply.event(notice)
             self.said += 1
             await asyncio.sleep(0)
+        self.is_closed = True
 
 
 def resident_bytes(bridge: RemoteBridge) -> int:
@@ -354,19 +309,18 @@ def is_still(count: Callable[[], int]) -> bool:
 
 def test_a_client_that_does_not_read_stops_the_stream_and_can_still_cancel() -> None:
     with Flooding() as site, bridge_to(site.url) as bridge:
-        id = bridge.begin("flood", _modern=True)
+        id = bridge.begin("x/flood", _modern=True, **WITH_LOGS)
         until(lambda: is_still(lambda: site.said) and site.said > 10, "the stream stands still")
         assert resident_bytes(bridge) < 60 << 20
         bridge.cancel(id)
-        until(lambda: not site._handlers, "the stream was closed")
+        until(lambda: site.is_closed, "the stream was closed")
         # What had been read is delivered; then nothing more comes of it.
-        ping = bridge.begin("ping", _modern=True)
-        assert bridge.answer_to(ping)["result"] == {"seen": "ping"}
+        assert seen(bridge)
 
 
 def test_a_client_that_stops_reading_for_good_is_no_reason_not_to_end() -> None:
     with Flooding() as site, bridge_to(site.url, extra={"HEARTH_BRIDGE_EOF_GRACE": "0.2"}) as bridge:
-        bridge.begin("flood", _modern=True)
+        bridge.begin("x/flood", _modern=True, **WITH_LOGS)
         until(lambda: is_still(lambda: site.said) and site.said > 10, "the stream stands still")
         bridge.end_input()
         assert bridge.wait() == 0
@@ -374,7 +328,7 @@ def test_a_client_that_stops_reading_for_good_is_no_reason_not_to_end() -> None:
 
 def test_a_client_that_is_gone_ends_it() -> None:
     with Flooding() as site, bridge_to(site.url) as bridge:
-        bridge.begin("flood", _modern=True)
+        bridge.begin("x/flood", _modern=True, **WITH_LOGS)
         assert readable(bridge.output, 10)
         bridge.output.close()
         assert bridge.wait() == 0

@@ -13,7 +13,7 @@ import pytest
 
 from hearth.config import ServerSpec
 from hearth.errors import UpstreamError
-from hearth.upstreams.http.pool import open_pool
+from hearth.upstreams.http.client import open_pool
 from support.certificates import Authority
 from support.http.conversation import talking, until
 from support.other_users import fake_daemon, stranger

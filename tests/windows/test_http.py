@@ -112,7 +112,11 @@ def test_a_port_besides_stdio_outlives_its_client_and_a_bridge_leads_to_it(house
             found = re.search(r"HTTP on (\S+),", line)
         server.stdin.close()
         token = f"Authorization: Bearer {http_token.read()}"
-        with piped([*hearth, "bridge", "--to", f"{found[1]}/mcp", "--header", token]) as bridge:
+        # Of a daemon of its own, which ends by itself.
+        own = house.config.with_name("bridge.toml")
+        own.write_text("idle_timeout = 0.2\n")
+        aim = ["--to", f"{found[1]}/mcp", "--header", token, "--config", str(own)]
+        with piped([*hearth, "bridge", *aim]) as bridge:
             assert bridge.stdin and bridge.stdout
             bridge.stdin.write(f"{CALL}\n")
             bridge.stdin.flush()

@@ -5,14 +5,10 @@ knows which lines are owed an answer. Modules for a daemon that is away (`finder
 are loaded behind the first answer. Standard library only: on the way to the first answer not even `json`, `socket`
 or `threading`, because the interpreter's start is most of what a client waits for.
 
-With `--to` it is another one, to any server of Streamable HTTP: see `remote`.
+With `--to` the daemon reaches another server for this session alone: see `target`.
 """
 
 from hearth.bridge.options import UsageError, parse
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hearth.bridge.options import Options
 
 
 def main(argv: list[str]) -> int:
@@ -24,22 +20,7 @@ def main(argv: list[str]) -> int:
     except UsageError as end:
         os.write(1 if end.exit_code == 0 else 2, f"{end}\n".encode())
         return end.exit_code
-    if options.to is not None:
-        return _run_remote(options)
     from hearth.bridge.pump import Bridge
 
     Bridge(options).run()
-    return 0
-
-
-def _run_remote(options: "Options") -> int:
-    import os
-
-    from hearth.bridge.remote.entry import run
-
-    try:
-        run(options)
-    except UsageError as end:
-        os.write(2, f"{end}\n".encode())
-        return end.exit_code
     return 0

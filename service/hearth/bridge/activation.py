@@ -18,9 +18,13 @@ from hearth.host.locks import Lock
 from hearth.paths import DEFAULT_PROFILE, Places, runtime_dir
 
 if sys.platform == "win32":
-    from hearth.bridge.spawn_windows import WindowsChild as Child
+    from hearth.bridge.spawn_windows import WindowsChild
+
+    Child = WindowsChild
 else:
-    from hearth.bridge.spawn_posix import PosixChild as Child
+    from hearth.bridge.spawn_posix import PosixChild
+
+    Child = PosixChild
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

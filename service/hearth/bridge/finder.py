@@ -105,7 +105,10 @@ class Finder:
         if ledger.answered or bridge.connected_for() >= STABLE_SECONDS:
             self._backoff.reset()
         if ledger.refusal is not None:
-            self._give_up(f"Hearth's daemon refused this connection: {ledger.refusal}")
+            # The sentence of a daemon that is older than `--to`.
+            is_old = bridge.target is not None and "speaks frame protocol" in ledger.refusal
+            advice = "; --to needs a daemon of this version, which `hearth restart` starts" if is_old else ""
+            self._give_up(f"Hearth's daemon refused this connection: {ledger.refusal}{advice}")
         elif ledger.goodbye is False or self._backoff.failures >= TRIES_FOR_NOBODY:
             bridge.waiting.rest()
         elif ledger.goodbye:

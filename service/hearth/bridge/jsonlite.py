@@ -7,7 +7,7 @@ from _json import encode_basestring_ascii, make_scanner
 
 from hearth import __version__
 from hearth.errors import FrameError
-from hearth.wire.frames import PROTOCOL_VERSION, encode
+from hearth.wire.frames import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,10 +49,24 @@ def quote(text: str) -> str:
     return encode_basestring_ascii(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
 
 
-def hello(values: "dict[str, str | None]", pid: int, resume: tuple[str, str] | None) -> bytes:
-    """Return the frame that opens a session; `values` are its text keys, None and empty ones are left out."""
+def hello(
+    values: "dict[str, str | None]", pid: int, resume: tuple[str, str] | None, target: bytes | None = None
+) -> bytes:
+    """Return the frame that opens a session; `values` are its text keys, None and empty ones are left out.
+
+    `target` are the settings of `--to`. Without them an older daemon understands the frame, too.
+    """
     keys = "".join(f',"{key}":{quote(value)}' for key, value in values.items() if value)
     if resume:
         keys += f',"resume":{{"sessionId":{quote(resume[0])},"secret":{quote(resume[1])}}}'
-    head = f'{{"type":"hello","protocol":{PROTOCOL_VERSION},"version":"{__version__}","pid":{pid}'
-    return encode(f"{head}{keys}}}".encode())
+    protocol = OLDEST_PROTOCOL_VERSION
+    if target is not None:
+        protocol = PROTOCOL_VERSION
+        keys += ',"to":true'
+    head = f'{{"type":"hello","protocol":{protocol},"version":"{__version__}","pid":{pid}'
+    return encode(f"{head}{keys}}}".encode(), target or b"")
+
+
+def headers(number: int, payload: bytes) -> bytes:
+    """Return the frame with the resolved headers of the target, which answers the daemon's question."""
+    return encode(b'{"type":"headers","re":%d}' % number, payload)

@@ -54,6 +54,7 @@ class Ledger:
         "session",
         "table",
         "taken",
+        "wanted",
         "welcomed",
         "written",
     )
@@ -82,6 +83,8 @@ class Ledger:
         self.goodbye: bool | None = None
         self.taken: int | None = None
         self.refusal: str | None = None
+        # Questions for the headers of the target, by their numbers.
+        self.wanted: list[int] = []
         # Something other than answers came; the shell looks at the fields above and resets it.
         self.changed = False
 
@@ -145,6 +148,9 @@ class Ledger:
         elif kind == "goodbye":
             self.goodbye = bool(fields.get("reconnect", True))
             self.taken = None if fields.get("taken") is None else int(fields["taken"])
+            self.changed = True
+        elif kind == "headersWanted":
+            self.wanted.append(int(fields["ask"]))
             self.changed = True
         elif kind == "error":
             self.refusal = str(fields.get("message") or "the daemon refused the connection")

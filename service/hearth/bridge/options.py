@@ -9,9 +9,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hearth.bridge.target import BridgeTarget
+
 USAGE = """\
 Usage: hearth bridge [OPTIONS]
-       hearth bridge --to URL [--header 'NAME: VALUE']...
+       hearth bridge --to URL [--header 'NAME: VALUE']... [OPTIONS]
 
 Connects one MCP client (standard input and output, one JSON-RPC message per line) with Hearth's daemon, starts the
 daemon when none runs, and survives its restarts. MCP clients run it; `hearth connect --print` prints the entry to
@@ -30,9 +32,9 @@ Options:
   --config PATH    the daemon of this config file (also: HEARTH_CONFIG in the environment)
   --socket PATH    the daemon at this socket (also: HEARTH_SOCKET in the environment)
   --no-start       start no daemon; end with exit code 1 and a sentence when none runs
-  --to URL         another server than Hearth's daemon: any that speaks Streamable HTTP, of either era. http://..., https://...,
-                   or HTTP on a Unix socket, unix:/PATH/OF/SOCKET[:/REQUEST] (without a request it is /mcp). Goes with
-                   --header only
+  --to URL         another server than those in the config, for this client alone: any that speaks MCP over HTTP, of
+                   either era. http://..., https://..., or HTTP on a Unix socket, unix:/PATH/OF/SOCKET[:/REQUEST]
+                   (without a request it is /mcp). The daemon connects to it; goes with every option but --server
   --header 'NAME: VALUE'
                    sent with every request of --to; may be given several times. ${env:NAME}, ${file:PATH} and
                    ${keyring:NAME} are filled in, so that no secret has to stand in a client's config. Without an
@@ -45,8 +47,12 @@ MODES = ("full", "search", "auto")
 # With every character escaped, three values and a folder of PATH_MAX bytes still fit into a header of 64 KiB.
 _VALUE_LIMIT_CHARACTERS = 1000
 _FOLDER_LIMIT_CHARACTERS = 4096
-# Which daemon, and what of it.
-_OF_THE_DAEMON = ("--server", "--mode", "--role", "--agent-id", "--profile", "--config", "--socket", "--no-start")
+_NAMES = frozenset(
+    {
+        *("--server", "--mode", "--role", "--agent-id", "--profile", "--config", "--socket", "--no-start"),
+        *("--to", "--header"),
+    }
+)
 _HEADER_CHARACTERS = frozenset("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 # Headers that say how a message is framed, or repeat what it says; another value would only break it.
 _NOT_TO_BE_SET = frozenset(
@@ -69,13 +75,11 @@ class UsageError(HearthError):
 class Options:
     """Options of one bridge."""
 
-    __slots__ = ("agent_id", "environ", "headers", "mode", "places", "role", "server", "starts", "to")
+    __slots__ = ("agent_id", "environ", "mode", "places", "role", "server", "starts", "target")
 
     def __init__(
         self, values: "dict[str, str]", environ: "Mapping[str, str]", headers: "Sequence[tuple[str, str]]" = ()
     ) -> None:
-        self.to = values.get("--to")
-        self.headers = list(headers)
         self.server = values.get("--server")
         self.role = values.get("--role")
         self.agent_id = values.get("--agent-id")
@@ -86,6 +90,7 @@ class Options:
         self.places = _places(values.get("--profile"), values.get("--config"), values.get("--socket"), environ)
         if self.mode is not None and self.mode not in MODES:
             raise UsageError(f"--mode is full, search or auto, not {self.mode!r}")
+        self.target = _target(values["--to"], headers, environ) if "--to" in values else None
 
     def greeting(self) -> "dict[str, str | None]":
         """Return the keys about this client for `hello`."""
@@ -104,6 +109,12 @@ class Options:
             "agentId": self.agent_id,
             "mode": self.mode,
         }
+
+
+def _target(url: str, headers: "Sequence[tuple[str, str]]", environ: "Mapping[str, str]") -> "BridgeTarget":
+    from hearth.bridge.target import BridgeTarget
+
+    return BridgeTarget(url, list(headers), environ)
 
 
 def _places(profile: str | None, config: str | None, socket: str | None, environ: "Mapping[str, str]") -> Places:
@@ -128,7 +139,7 @@ def parse(argv: list[str], environ: "Mapping[str, str]") -> Options:
         name, equals, value = word.partition("=")
         if name in ("-h", "--help"):
             raise UsageError(USAGE, exit_code=0)
-        if name not in (*_OF_THE_DAEMON, "--to", "--header"):
+        if name not in _NAMES:
             raise UsageError(f"{word!r} is not known here; {_HINT}")
         if name == "--no-start":
             if equals:
@@ -147,11 +158,8 @@ def parse(argv: list[str], environ: "Mapping[str, str]") -> Options:
         values[name] = value
     if headers and "--to" not in values:
         raise UsageError("--header goes with --to only: the daemon is not reached by HTTP")
-    if "--to" in values and (others := [name for name in _OF_THE_DAEMON if name in values]):
-        raise UsageError(
-            f"{others[0]} is about Hearth's daemon, and --to names another server. For Hearth's own HTTP, put it into"
-            " the address: unix:/PATH/OF/SOCKET:/mcp/SERVER?role=ROLE&agent=ID&mode=MODE"
-        )
+    if "--to" in values and "--server" in values:
+        raise UsageError("--server and --to both name a server; give one of them")
     return Options(values, environ, headers)
 
 

@@ -90,6 +90,8 @@ class Bridge:
 
     def __init__(self, options: "Options") -> None:
         self.places = options.places
+        # The server of `--to`, if the daemon is asked for that one.
+        self.target = options.target
         self.starts = options.starts
         # Of the daemon that is connected to, where it wants one.
         self.token = ""
@@ -217,7 +219,8 @@ class Bridge:
         self._connected_at = monotonic()
         connector.limit_wait(sock, min(HEARTBEAT_SECONDS, self.patience / 2))
         greeting = {**self._greeting, "token": self.token}
-        self._uplink.open(sock, jsonlite.hello(greeting, os.getpid(), self.ledger.session))
+        settings = self.target.settings if self.target else None
+        self._uplink.open(sock, jsonlite.hello(greeting, os.getpid(), self.ledger.session, settings))
 
     def _serve(self, sock: "Stream") -> None:
         """Carry frames down until the connection ends."""
@@ -271,8 +274,15 @@ class Bridge:
         """Act on what the daemon said to the bridge itself."""
         self.ledger.changed = False
         connector.limit_wait(sock, self.ledger.heartbeat_seconds)
+        while self.ledger.wanted:
+            # In a thread: a keyring may wait for a person.
+            start_new_thread(self._resolve_headers, (sock, self.ledger.wanted.pop()))
         if self.ledger.goodbye is not None or self.ledger.refusal is not None:
             self._uplink.block()
+
+    def _resolve_headers(self, sock: "Stream", number: int) -> None:
+        if self.target:
+            self._uplink.tell(sock, jsonlite.headers(number, self.target.resolved()))
 
     def _take_offence(self, data: bytes, problem: WireError) -> None:
         """Note why bytes came that are no frame."""

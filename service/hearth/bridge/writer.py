@@ -104,6 +104,12 @@ class Uplink:
             finally:
                 self._lock.release()
 
+    def tell(self, sock: "Stream", frame: bytes) -> None:
+        """Send a frame that is no line, unless the connection has been replaced since."""
+        with self._lock:
+            if self._sock is sock:
+                self._say(sock, frame)
+
     def _say(self, sock: "Stream", frame: bytes) -> None:
         try:
             sock.send(frame)

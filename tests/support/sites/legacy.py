@@ -61,6 +61,7 @@ class LegacySite(Site):
         self.refuses_sessions = False
         self.sessions: dict[str, Session] = {}
         self.deleted: list[str] = []
+        self.sessions_given: list[str] = []
         self.withdrawn: list[Any] = []
         self._gives_sessions = gives_sessions
         self._streams = streams
@@ -160,6 +161,7 @@ class LegacySite(Site):
         if self._gives_sessions:
             session = Session(f"session-{next(self._numbers)}", self.version)
             self.sessions[session.id] = session
+            self.sessions_given.append(session.id)
             headers = {"Mcp_Session_Id": session.id}
         result = {
             "protocolVersion": self.version,

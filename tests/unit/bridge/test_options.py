@@ -65,16 +65,22 @@ def test_help_is_not_a_failure() -> None:
     assert caught.value.exit_code == 0
 
 
-def test_another_server_takes_headers_and_nothing_of_the_daemon() -> None:
+def test_another_server_takes_headers() -> None:
     options = parse(["--to", "https://x/mcp?a=b", "--header", "A: b: c", "--header=X-Y:${env:Z}"], {})
-    assert (options.to, options.headers) == ("https://x/mcp?a=b", [("A", "b: c"), ("X-Y", "${env:Z}")])
-    assert parse([], {}).to is None
+    assert options.target is not None
+    told = json.loads(options.target.settings)
+    assert (told["url"], told["headers"]) == ("https://x/mcp?a=b", [["A", "b: c"], ["X-Y", "${env:Z}"]])
+    assert parse([], {}).target is None
 
 
-@pytest.mark.parametrize("name", ["--server", "--mode", "--role", "--agent-id", "--profile", "--config"])
-def test_what_is_about_the_daemon_does_not_go_with_another_server(name: str) -> None:
-    with pytest.raises(UsageError, match=f"{name} is about Hearth's daemon"):
-        parse(["--to", "https://x", name, "full"], {})
+@pytest.mark.parametrize("name", ["--mode", "--role", "--agent-id", "--profile", "--config", "--socket"])
+def test_options_about_the_daemon_go_with_another_server_which_it_reaches(name: str) -> None:
+    assert parse(["--to", "https://x", name, "/full" if name == "--socket" else "full"], {}).target
+
+
+def test_two_servers_cannot_be_named() -> None:
+    with pytest.raises(UsageError, match="--server and --to both name a server"):
+        parse(["--to", "https://x", "--server", "echo"], {})
 
 
 @pytest.mark.parametrize(
