@@ -1,16 +1,20 @@
 """The daemon's part of `hearth bridge --to`: its death in mid-call, who may name a target, what others see of it."""
 
+import contextlib
 import json
 import os
 import signal
+import subprocess
 from typing import Any
 
 import pytest
 
 from process.remote_bridge import bridge_to, text_of
-from support.clients import FramesClient
+from support.clients import FramesClient, frame
 from support.daemon import Scratch, server
-from support.kernel import pids_at_home, until
+from support.kernel import BOUND_SECONDS, pids_at_home, until
+from support.other_users import as_stranger, python, stranger
+from support.scripted_daemon import Stage, scratch_home
 from support.sites.legacy import LegacySite
 from support.sites.modern import ModernSite
 
@@ -147,6 +151,52 @@ def test_settings_that_cannot_be_used_are_refused(scratch: Scratch) -> None:
         assert words in sentence and secret not in sentence
     assert scratch.status()["sessions"] == []
     assert secret not in scratch.logged()
+
+
+# Connects to the socket in its first word, sends the bytes of its second, and prints what comes back until the end.
+_SEND = """
+import socket, sys
+sock = socket.socket(socket.AF_UNIX)
+sock.settimeout(20)
+sock.connect(sys.argv[1])
+sock.sendall(bytes.fromhex(sys.argv[2]))
+while data := sock.recv(65536):
+    sys.stdout.buffer.write(data)
+"""
+
+
+def test_another_user_who_is_let_in_may_name_no_target(scratch: Scratch) -> None:
+    user = stranger()
+    scratch.configure(allowed_uids=[user.pw_uid, os.getuid()])
+    scratch.start()
+    for folder in (scratch.home, scratch.runtime, scratch.runtime / "mcp"):
+        folder.chmod(0o755)
+    os.chmod(scratch.socket, 0o666)
+    hello = {"type": "hello", "protocol": 2, "version": "0", "pid": 1, "cwd": "/", "to": True}
+    sent = frame(hello, json.dumps(SETTINGS).encode()).hex()
+    command = as_stranger(python(), "-c", _SEND, scratch.socket, sent)
+    said = subprocess.run(command, capture_output=True, timeout=BOUND_SECONDS, check=True).stdout
+    assert b"--to is for the user of the daemon alone" in said
+    assert scratch.status()["sessions"] == []
+
+
+def test_an_older_daemon_is_told_of_with_what_to_do() -> None:
+    refusal = "the bridge speaks frame protocol 2, this daemon (Hearth 0) speaks 1 to 1; restart the older of the two"
+    with scratch_home() as home, contextlib.closing(Stage(home)) as stage:
+        daemon = stage.daemon()
+        bridge = stage.bridge("--to", "http://127.0.0.1:1/mcp")
+        bridge.request(1)
+        wire = daemon.accept()
+        hello, settings = wire.read()
+        assert (hello["protocol"], hello["to"]) == (2, True)
+        assert json.loads(settings)["url"] == "http://127.0.0.1:1/mcp"
+        wire.send({"type": "error", "message": refusal})
+        wire.close()
+        sentence = bridge.read()["error"]["message"]
+        assert refusal in sentence and "--to needs a daemon of this version, which `hearth restart` starts" in sentence
+        plain = stage.bridge()
+        plain.request(1)
+        assert "to" not in (said := daemon.accept().read()[0]) and said["protocol"] == 1
 
 
 def test_a_bridge_of_the_former_protocol_goes_on_working(scratch: Scratch) -> None:

@@ -209,6 +209,23 @@ def test_a_call_whose_stream_is_lost_is_not_sent_again() -> None:
         assert "may or may not have been done" in bridge.call("silent")["error"]["message"]
 
 
+@pytest.mark.parametrize("is_on_socket", [True, False])
+def test_a_call_whose_connection_breaks_before_the_answer_is_in_doubt_and_not_sent_again(is_on_socket: bool) -> None:
+    class Vanishing(LegacySite):
+        """Takes a call and breaks the connection."""
+
+        async def _tool_vanish(self, session: object, message: object, reply: Reply) -> None:
+            reply.break_off()
+
+    with Scratch() as scratch:
+        place = str(scratch.home / "site.sock") if is_on_socket else None
+        with Vanishing(unix=place) as site, bridge_to(site.url, scratch=scratch) as bridge:
+            site.names.append("vanish")
+            bridge.open()
+            assert "may or may not have been done" in bridge.call("vanish")["error"]["message"]
+            assert len(site.seen("tools/call")) == 1
+
+
 def test_a_cancelled_request_is_told_to_the_server_and_gets_no_answer() -> None:
     with LegacySite() as site, bridge_to(site.url) as bridge:
         bridge.open()
