@@ -18,6 +18,9 @@ CONFIG = "home = {home}\ninclude-system-site-packages = false\n"
 # Without a RECORD pip refuses to change it.
 LEFT_OUT = ("RECORD", "REQUESTED", "direct_url.json")
 INSTALLER = "dpkg\n"
+# systemd-python has no wheel; the package python3-systemd has it, compiled for the distribution's Python. Seen from
+# /usr/lib/mcp-hearth/lib/python3.N/site-packages: one package of the distribution, and nothing else of its packages.
+SYSTEMD_PYTHON = "../../../../python3/dist-packages/systemd"
 
 
 def create(tree: Path, interpreter: str) -> None:
@@ -45,6 +48,8 @@ def clean(tree: Path) -> None:
         shutil.rmtree(folder)
     _no_sources(tree)
     _no_commands(tree)
+    for packages in tree.glob("lib/python3.*/site-packages"):
+        (packages / "systemd").symlink_to(SYSTEMD_PYTHON)
 
 
 def _no_sources(tree: Path) -> None:

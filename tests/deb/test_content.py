@@ -1,5 +1,6 @@
 """What is in the package."""
 
+import os
 import re
 import subprocess
 import sys
@@ -25,6 +26,15 @@ def test_it_has_the_version_of_hearth_and_depends_on_the_python_that_it_was_made
     minor = site_packages(unpacked).parent.name
     assert re.match(rf"{re.escape(minor)}(,|$)", package.field(built, "Depends"))
     assert (unpacked / package.PYTHON[1:]).readlink().name == minor
+
+
+def test_of_the_distribution_s_python_packages_it_sees_systemd_only(built: Path, unpacked: Path) -> None:
+    assert "python3-systemd" in package.field(built, "Depends")
+    link = site_packages(unpacked) / "systemd"
+    # Where the link leads once it is installed.
+    place = os.path.join("/", os.path.relpath(link.parent, unpacked), link.readlink())
+    assert os.path.normpath(place) == "/usr/lib/python3/dist-packages/systemd"
+    assert "include-system-site-packages = false" in (unpacked / package.PREFIX[1:] / "pyvenv.cfg").read_text()
 
 
 def test_every_module_has_byte_code_that_does_not_look_at_the_time_of_its_source(unpacked: Path) -> None:

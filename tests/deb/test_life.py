@@ -36,6 +36,8 @@ def test_it_is_installed_used_upgraded_with_a_call_in_flight_removed_and_purged(
     status = ann.status()
     assert (status["activation"], status["version"]) == ("systemd", hearth.__version__)
     assert status["executable"] == package.PYTHON
+    said = [str(line["MESSAGE"]) for line in ann.journal("LOGGER=hearth.daemon.startup")]
+    assert "systemd's protocols are spoken by systemd-python (daemon, journal)" in said
     pid = status["pid"]
 
     # Not read-only: a call that is sent twice would be refused.

@@ -13,6 +13,8 @@ from e2e.systemd.machine import Machine, missing_requirement
 from e2e.systemd.seat import Seat
 
 _numbers = count(1)
+# Where the package python3-systemd has it.
+SYSTEMD_PYTHON = "/usr/lib/python3/dist-packages/systemd"
 
 
 def missing(reason: str) -> None:
@@ -86,6 +88,20 @@ def seat(bare_seat: Seat) -> Seat:
     bare_seat.configure()
     bare_seat.install()
     return bare_seat
+
+
+@pytest.fixture(params=["systemd-python (daemon, journal)", "the standard library"])
+def protocols(request: pytest.FixtureRequest, seat: Seat) -> Iterator[str]:
+    """Have systemd's protocols spoken by the distribution's systemd-python, or by Hearth's own lines; return which."""
+    link = f"{seat.installation.package.parent}/systemd"
+    if request.param.startswith("systemd-python"):
+        if seat.installation.base != "/usr/bin/python3":
+            pytest.skip("python3-systemd is compiled for the distribution's Python")
+        if not os.path.isdir(SYSTEMD_PYTHON):
+            missing("the package python3-systemd")
+        seat.machine.check("ln", "-s", SYSTEMD_PYTHON, link)
+    yield request.param
+    seat.machine.check("rm", "-f", link)
 
 
 @pytest.fixture

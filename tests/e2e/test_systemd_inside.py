@@ -75,6 +75,7 @@ def test_what_a_server_left_running_ends_with_the_daemon(seat: Seat) -> None:
     assert seat.processes("sleep 1234") == []
 
 
+@pytest.mark.usefixtures("protocols")
 def test_systemctl_status_shows_what_the_daemon_does(seat: Seat) -> None:
     broken = '[mcpServers.broken]\ncommand = "/nowhere/at-all"\n'
     seat.configure(broken)
@@ -94,7 +95,7 @@ def test_systemctl_status_shows_what_the_daemon_does(seat: Seat) -> None:
     until(lambda: seat.show("StatusText").startswith("1 session,"), "the session's end is noticed")
 
 
-def test_the_journal_has_the_daemons_lines_under_its_own_name_with_level_and_fields(seat: Seat) -> None:
+def test_the_journal_has_the_daemons_lines_under_its_own_name_with_level_and_fields(seat: Seat, protocols: str) -> None:
     client = seat.attached_bridge()
     session = seat.status()["sessions"][0]["id"]
     client.close()
@@ -107,6 +108,9 @@ def test_the_journal_has_the_daemons_lines_under_its_own_name_with_level_and_fie
     assert line["CODE_LINE"].isdigit() and line["CODE_FUNC"]
     # journalctl --user -u mcp goes by this.
     assert line["_SYSTEMD_USER_UNIT"] == SERVICE
+    # Whichever is there is used.
+    said = [str(line["MESSAGE"]) for line in seat.journal("LOGGER=hearth.daemon.startup")]
+    assert [line for line in said if "protocols" in line] == [f"systemd's protocols are spoken by {protocols}"]
     begun, ended = seat.journal(f"HEARTH_SESSION={session}")
     assert ("begins" in begun["MESSAGE"], "session ended" in ended["MESSAGE"]) == (True, True)
 

@@ -27,6 +27,7 @@ def test_status_says_that_nothing_runs_and_wakes_nothing(seat: Seat) -> None:
     assert seat.starts() == 0
 
 
+@pytest.mark.usefixtures("protocols")
 def test_the_first_bridge_gets_initialize_and_tools_list_answered(seat: Seat) -> None:
     client = seat.bridge()
     assert client.initialize()["_meta"]["hearth/daemonId"]
@@ -167,6 +168,7 @@ def test_the_socket_still_works_after_a_self_started_daemon_has_gone_by_itself(b
     assert seat.status()["activation"] == "systemd"
 
 
+@pytest.mark.usefixtures("protocols")
 def test_the_watchdog_kills_a_daemon_whose_loop_hangs(seat: Seat) -> None:
     seat.add_drop_in("[Service]\nWatchdogSec=1\n")
     seat.attached_bridge().close()
@@ -185,6 +187,7 @@ def test_a_bridge_survives_the_watchdog_and_its_next_call_is_answered(seat: Seat
     assert seat.show("MainPID") not in ("0", hung)
 
 
+@pytest.mark.usefixtures("protocols")
 def test_a_daemon_that_works_is_left_alone_by_the_watchdog(seat: Seat) -> None:
     seat.add_drop_in("[Service]\nWatchdogSec=1\n")
     client = seat.attached_bridge()

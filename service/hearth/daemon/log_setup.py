@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hearth import control_chars
-from hearth.host.linux.journal import Journal, is_behind_stderr
+from hearth.host.linux.systemd import Journal, is_behind_stderr
 from hearth.masking import everywhere
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
 from hearth.host import signals, system
 from hearth.host.line_files import FILES
+from hearth.host.linux import systemd
 from hearth.host.sockets import Access
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,8 @@ def _begin_log(start: Start, level: str) -> None:
     else:
         journal = start.activation == "systemd"
         log_setup.set_up(start.places.log, level, journal=journal, profile=start.places.key, aloud=start.aloud)
+    if start.notifier.is_heard:
+        log.info("systemd's protocols are spoken by %s", systemd.implementation())
 
 
 def _calm_collector() -> None:

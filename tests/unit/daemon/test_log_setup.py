@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hearth.daemon import log_setup
-from hearth.host.linux import journal as journal_protocol
+from hearth.host.linux import systemd as journal_protocol
 from hearth.masking import Mask
 
 

@@ -1,15 +1,42 @@
 """The protocols of sd_listen_fds(3) and sd_notify(3), without systemd."""
 
 import contextlib
+import importlib.util
 import os
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 
 import pytest
 
 from hearth.host.linux import systemd
-from hearth.host.linux.systemd import Notifier
+from hearth.host.linux.systemd import Journal, Notifier
+from support.requirements import needs
+
+# Where the package python3-systemd has it.
+SYSTEMD_PYTHON = "/usr/lib/python3/dist-packages/systemd"
+
+
+@pytest.fixture(params=["the standard library", "systemd-python (daemon)"], autouse=True)
+def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Speak the protocols in Hearth's own lines, and in systemd-python; return which."""
+    monkeypatch.setattr(systemd, "_IN_USE", set())
+    # Not found, whatever is installed.
+    monkeypatch.setitem(sys.modules, "systemd", None)
+    for name in ("daemon", "_daemon"):
+        monkeypatch.delitem(sys.modules, f"systemd.{name}", raising=False)
+    if request.param.startswith("systemd-python"):
+        needs(_fits(), "the package python3-systemd, for this Python")
+        spec = importlib.util.spec_from_file_location("systemd", f"{SYSTEMD_PYTHON}/__init__.py")
+        assert spec
+        monkeypatch.setitem(sys.modules, "systemd", importlib.util.module_from_spec(spec))
+    return str(request.param)
+
+
+def _fits() -> bool:
+    tag = f"cpython-{sys.version_info[0]}{sys.version_info[1]}"
+    return os.path.isdir(SYSTEMD_PYTHON) and any(tag in name for name in os.listdir(SYSTEMD_PYTHON))
 
 
 @pytest.mark.parametrize(
@@ -50,13 +77,14 @@ def notifying() -> Iterator[Notifier]:
         notifier._socket.close()
 
 
-def test_each_state_is_one_datagram(manager: socket.socket) -> None:
+def test_each_state_is_one_datagram(manager: socket.socket, implementation: str) -> None:
     with notifying() as notifier:
         tell_everything(notifier)
     heard = [manager.recv(4096).decode() for _ in range(5)]
     assert heard[0] == "READY=1\nSTATUS=all well"
     assert heard[1] == "STATUS=busy"
     assert heard[2].startswith("RELOADING=1\nMONOTONIC_USEC=")
+    assert systemd.implementation() == implementation
     assert heard[3:] == ["WATCHDOG=1", "STOPPING=1\nSTATUS=bye\nEXTEND_TIMEOUT_USEC=1500000"]
 
 
@@ -104,3 +132,38 @@ def test_the_watchdog_is_patted_twice_per_interval_when_it_is_this_process_s(
         else:
             monkeypatch.setenv(name, value.format(pid=os.getpid()))
     assert Notifier().watchdog_seconds == seconds
+
+
+class _Recorder:
+    """Stand-in for systemd-python's module of the journal, which writes to the system's journal only."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[bytes, ...]] = []
+
+    def sendv(self, *fields: bytes) -> None:
+        self.sent.append(fields)
+
+
+def test_libsystemd_is_not_called_while_it_would_wait_or_drop_records() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        journal = Journal(f"{folder}/socket")
+        library = journal._library = _Recorder()
+        assert not journal.send({"MESSAGE": "nobody listens"})
+        with (
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as queue,
+            socket.socket(queue.family, queue.type) as other,
+        ):
+            queue.bind(f"{folder}/socket")
+            assert journal.send({"MESSAGE": "é\nb"})
+            assert library.sent == [("MESSAGE=é\nb".encode(),)]
+            other.setblocking(False)
+            other.connect(f"{folder}/socket")
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    other.send(b"x")
+            assert journal.send({"MESSAGE": "lost"})
+            assert len(library.sent) == 1
+            queue.recv(1)
+            assert journal.send({"MESSAGE": "again"})
+            assert library.sent[1] == (b"MESSAGE=again", b"HEARTH_LOST=1")
+        journal.close()
