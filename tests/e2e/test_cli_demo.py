@@ -13,7 +13,7 @@ import pytest
 from e2e.cli_home import HEARTH, Home
 from e2e.terminal import Terminal
 from hearth.host import processes
-from hearth.output.spinner import CLEAR_LINE
+from hearth.output.terminal import CLEAR_LINE
 
 # The demo starts a dozen servers that import a large SDK; on a loaded machine that takes a minute.
 DEMO_SECONDS = 100.0

@@ -11,7 +11,7 @@ from hearth.control_client.running_daemon import RunningDaemon
 from hearth.errors import Refused
 from hearth.ops import shutdown
 from hearth.output import status_lines, table, terminal
-from hearth.output.spinner import Spinner
+from hearth.output.terminal import Spinner
 
 
 def can_ask() -> bool:

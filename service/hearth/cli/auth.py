@@ -15,7 +15,7 @@ from hearth.config import ServerSpec
 from hearth.errors import ConfigError, LoginFailed
 from hearth.host import system
 from hearth.output import documents, table, terminal
-from hearth.output.spinner import Spinner
+from hearth.output.terminal import Spinner
 from hearth.paths import Places
 from hearth.secrets import references
 

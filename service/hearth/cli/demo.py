@@ -11,10 +11,12 @@ from statistics import median
 import click
 
 from hearth.cli.target import WholeNumber
-from hearth.demo.report import Report, Side
-from hearth.output import documents, table
-from hearth.output.spinner import Spinner
+from hearth.clients.launcher import bridge_file
+from hearth.demo.scratch import PROFILE
+from hearth.demo.stage import Commands, Report, Side, run
+from hearth.output import documents, table, terminal
 from hearth.output.table import box
+from hearth.output.terminal import Spinner
 from hearth.paths import Places
 
 # Width of the first table's label column: with two columns of figures the table fills 80 cells.
@@ -39,11 +41,6 @@ def demo(agents: int, as_json: bool) -> int:
       hearth demo
       hearth demo --agents 10 --json
     """
-    from hearth.clients.launcher import bridge_file
-    from hearth.demo.scratch import PROFILE
-    from hearth.demo.stage import Commands, run
-    from hearth.output import terminal
-
     places = Places(PROFILE)
     status = [sys.executable, "-I", "-m", "hearth", "status", "--json", *places.arguments()]
     # The bridge is started as clients do, without the socket of this shell's daemon: the scratch home has its own.

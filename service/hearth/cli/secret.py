@@ -12,7 +12,7 @@ from hearth.cli.target import places_of, with_places
 from hearth.control_client import running_daemon
 from hearth.errors import VaultError
 from hearth.output import documents, table, terminal
-from hearth.output.spinner import Spinner
+from hearth.output.terminal import Spinner
 from hearth.paths import Places
 from hearth.secrets import references
 from hearth.secrets.vault import VALUE_LIMIT_BYTES, Vault

@@ -12,8 +12,7 @@ import sys
 import threading
 import time
 
-from hearth.demo.protocol import DemoConversation
-from hearth.demo.tools import Toolbox
+from hearth.demo.protocol import DemoConversation, Toolbox
 
 
 def _read_lines(lines: "queue.SimpleQueue[bytes | None]") -> None:

@@ -1,15 +1,25 @@
-"""Terminal of the command line: its standard streams, its abilities, and protection from control characters."""
+"""Terminal of the command line: its standard streams, its abilities, protection from control characters, a spinner."""
 
+import contextlib
 import io
+import itertools
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from types import TracebackType
 
 from hearth import control_chars
 
 # Wide enough for every column; beyond it, lines are hard to read.
 WIDEST_COLUMNS = 140
+# A shorter operation needs no spinner; one that flashes up is worse than none.
+PATIENCE_SECONDS = 1.0
+FRAME_SECONDS = 0.1
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+PLAIN_FRAMES = "|/-\\"
+CLEAR_LINE = "\r\x1b[K"
 
 
 def open_what_is_closed() -> None:
@@ -83,3 +93,58 @@ def width() -> int:
 def shows_unicode() -> bool:
     """Tell whether box-drawing characters can be printed."""
     return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+
+
+class Spinner:
+    """Spinner for long operations: a text beside a turning mark on stderr.
+
+    Shown on a terminal that can erase a line, and only after a second.
+    """
+
+    def __init__(self, text: str, patience: float = PATIENCE_SECONDS) -> None:
+        self.text = text
+        self._patience = patience
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> "Spinner":
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+            self._thread = threading.Thread(target=self._turn, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Show nothing while something else is written to the terminal."""
+        self._stop()
+        try:
+            yield
+        finally:
+            self._over.clear()
+            self.__enter__()
+
+    def _stop(self) -> None:
+        self._over.set()
+        if self._thread:
+            self._thread.join()
+
+    def tell(self, text: str) -> None:
+        """Set the text to show from now on."""
+        self.text = text
+
+    def _turn(self) -> None:
+        if self._over.wait(self._patience):
+            return
+        utf8 = (sys.stderr.encoding or "").lower().replace("-", "") == "utf8"
+        for frame in itertools.cycle(FRAMES if utf8 else PLAIN_FRAMES):
+            sys.stderr.write(f"{CLEAR_LINE}{frame} {self.text}")
+            sys.stderr.flush()
+            if self._over.wait(FRAME_SECONDS):
+                break
+        sys.stderr.write(CLEAR_LINE)
+        sys.stderr.flush()

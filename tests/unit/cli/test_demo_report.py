@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hearth.cli.demo import is_good, report_lines
-from hearth.demo.report import IdleExit, Kill, Report, Side, Times
+from hearth.demo.stage import IdleExit, Kill, Report, Side, Times
 from hearth.output.table import width_of
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.demo.protocol import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY, DemoConversation
-from hearth.demo.tools import Toolbox
+from hearth.demo.protocol import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY, DemoConversation, Toolbox
 
 MODERN = {"_meta": {VERSION_KEY: MODERN_VERSION, CAPABILITIES_KEY: {}}}
 

@@ -20,7 +20,7 @@ from hearth.errors import ConfigError, Refused
 from hearth.ops import connect_clients, tool_caller
 from hearth.ops.connect_clients import LeftAlone, TablePlan, linked
 from hearth.output import documents, table, terminal
-from hearth.output.spinner import Spinner
+from hearth.output.terminal import Spinner
 from hearth.paths import Places
 
 _FOR_PRINT = ("servers", "name", "mode", "role", "agent_id")

@@ -20,7 +20,7 @@ from hearth.mcp.isolation import Mode
 from hearth.ops import import_servers
 from hearth.ops.import_servers import ALL, Answers, Gathered, origin
 from hearth.output import documents, table, terminal
-from hearth.output.spinner import Spinner
+from hearth.output.terminal import Spinner
 from hearth.paths import Places
 
 WAITING = "looking at your clients; a keyring may want to be unlocked"

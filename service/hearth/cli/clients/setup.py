@@ -23,7 +23,7 @@ from hearth.ops.import_servers import Answers, origin, title
 from hearth.ops.setup_plan import ServiceStep, SetupPlan, is_new, short
 from hearth.ops.tool_caller import Trial
 from hearth.output import documents, table, terminal
-from hearth.output.spinner import Spinner
+from hearth.output.terminal import Spinner
 from hearth.paths import Places, home_dir
 
 _UNFINISHED = 1

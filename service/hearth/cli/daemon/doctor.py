@@ -10,7 +10,7 @@ from hearth.cli.target import with_places
 from hearth.errors import Refused
 from hearth.findings import Finding, as_document, is_well, requested_fixes, verdict
 from hearth.output import documents
-from hearth.output.spinner import Spinner
+from hearth.output.terminal import Spinner
 from hearth.paths import Places
 
 if TYPE_CHECKING:

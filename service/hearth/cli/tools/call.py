@@ -22,7 +22,7 @@ from hearth.errors import ConfigError, HearthError, UpstreamError
 from hearth.host import signals
 from hearth.ops.tool_caller import CallError, ToolCaller
 from hearth.output import documents, table, terminal
-from hearth.output.spinner import Spinner
+from hearth.output.terminal import Spinner
 from hearth.paths import Places
 
 # Exit code for a tool that reports a failure: that of a failed command.
