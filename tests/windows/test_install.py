@@ -23,7 +23,6 @@ from hearth.cli.main import cli
 from hearth.control_client import windows_task as task_checks
 from hearth.errors import HearthError
 from hearth.host import install as installation
-from hearth.host import system
 from hearth.host.install import windows
 from hearth.host.windows import services as windows_services
 from hearth.host.windows import task
@@ -69,7 +68,7 @@ class Scheduler:
 @pytest.fixture
 def scheduler(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     found = Scheduler()
-    monkeypatch.setattr(system.subprocess, "run", found.run)
+    monkeypatch.setattr(subprocess, "run", found.run)
     monkeypatch.setattr(windows, "compile_package", lambda python: True)
     return found
 
