@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from _socket import socket
 
 _ROOT = 0
-_FOLDER, _TYPE_BITS, _LINK = 0o040000, 0o170000, 0o120000
+_FOLDER, _TYPE_BITS, _LINK, _SOCKET = 0o040000, 0o170000, 0o120000, 0o140000
 _OTHERS_WRITE = 0o022
 # macOS, <sys/un.h>: the level and the option that return a struct xucred of 76 bytes.
 _SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES = 0, 1, 76
@@ -36,6 +36,20 @@ def check_place(path: str, own_folder: str) -> None:
         found = os.stat(folder)
     _check_owner(folder, found.st_uid, (me, _ROOT))
     _check_owner(path, os.lstat(path).st_uid, (me, _ROOT) if found.st_uid == _ROOT else (me,))
+
+
+def objection_to_kind(path: str) -> str | None:
+    """Return a sentence if the path is a file or a folder; None for a socket, for a link, and if nothing is there.
+
+    Connecting to a file is refused just as to a dead socket, and a daemon that binds would replace it.
+    """
+    try:
+        kind = os.lstat(path).st_mode & _TYPE_BITS
+    except OSError:
+        return None
+    if kind in (_SOCKET, _LINK):
+        return None
+    return f"{path} should be a socket and is {'a folder' if kind == _FOLDER else 'a file'}; move it away."
 
 
 def check_peer(sock: "socket", path: str) -> None:

@@ -6,9 +6,9 @@ one holds the daemon lock; the first who finds the lock free removes it.
 """
 
 import os
-import stat
 from time import monotonic
 
+from hearth import socket_trust
 from hearth.bridge import activation, connector, jsonlite
 from hearth.bridge.activation import Attempt
 from hearth.errors import FileAccessError, FrameError, HearthError, Unreachable
@@ -190,24 +190,14 @@ def _attempt_at(path: str) -> Attempt:
     except FileNotFoundError:
         return Attempt(absent=True, hint=f"{path} does not exist")
     except ConnectionRefusedError as exc:
-        _check_kind(path, exc)
+        if other := socket_trust.objection_to_kind(path):
+            raise Unreachable(other) from exc
         return Attempt(absent=True, hint=f"no process listens at {path}")
     except BlockingIOError:
         return Attempt(hint=f"the daemon at {path} does not accept connections: its queue is full")
     except OSError as exc:
         what = exc.filename or path
         raise Unreachable(f"{what}: {exc.strerror or exc}. `hearth doctor` looks for the cause.") from exc
-
-
-def _check_kind(path: str, exc: OSError) -> None:
-    """Raise Unreachable for what is not a socket: connecting to that is refused just as to a dead one."""
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        return
-    if not stat.S_ISSOCK(mode) and not stat.S_ISLNK(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "a file"
-        raise Unreachable(f"{path} should be a socket and is {kind}; move it away.") from exc
 
 
 def _out_of_patience(seconds: float, hint: str) -> str:

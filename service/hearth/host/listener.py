@@ -14,6 +14,7 @@ import socket
 import stat
 import sys
 
+from hearth import socket_trust
 from hearth.errors import AlreadyRunning, NoUnixSocket, Refused, StartError
 from hearth.faults import SEAMS
 from hearth.host.folders import refusal
@@ -220,7 +221,8 @@ def bind(path: str, access: Access = OWNER_ONLY) -> Listener:
 
     Call it with the daemon lock held: an existing file is then stale, or not a daemon's.
     """
-    _refuse_other_kinds(path)
+    if other := socket_trust.objection_to_kind(path):
+        raise StartError(other)
     _refuse_occupied(path)
     sock = _unix_socket()
     # No longer than the path itself, which may already have the maximum length that the kernel allows.
@@ -281,17 +283,6 @@ def _unlink_if_there(path: str) -> None:
 
 def _advice(path: str) -> str:
     return f"make {os.path.dirname(path)} writable for you"
-
-
-def _refuse_other_kinds(path: str) -> None:
-    """Raise StartError if the path is a file or a folder: the rename would replace it."""
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        return
-    if not stat.S_ISSOCK(mode) and not stat.S_ISLNK(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "a file"
-        raise StartError(f"{path} should be a socket and is {kind}; move it away.")
 
 
 def _refuse_occupied(path: str) -> None:
