@@ -175,10 +175,10 @@ def test_a_port_that_was_lost_is_not_said_to_be_served(scratch: Scratch) -> None
 # Becomes the daemon, which takes the listening socket in its first word for the port that it binds.
 BIND_INHERITED = """
 import socket, sys
-from hearth.host import sockets as ports
+from hearth.host import sockets
 from hearth.daemon.main import main
 inherited = socket.socket(fileno=int(sys.argv.pop(1)))
-ports.bind = lambda *_: inherited
+sockets.bind_port = lambda *_: inherited
 sys.exit(main(sys.argv[1:]))
 """
 
