@@ -75,8 +75,7 @@ def test_each_kind_of_question_is_asked_as_it_is_and_its_answer_brought(
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 def test_a_form_that_is_declined_or_cancelled_is_an_answer(stage: Stage, actor: Actor, action: str) -> None:
-    client = stage.legacy()
-    client.silent = True
+    client = stage.legacy(silent=True)
     errand, put = asked(actor, client)
     client.wire.send({"jsonrpc": "2.0", "id": put["id"], "result": {"action": action}})
     puppet, call = actor.next("tools/call")
@@ -258,8 +257,7 @@ def test_a_wish_that_is_none_is_an_error_of_the_server(stage: Stage, actor: Acto
 
 
 def test_the_client_s_error_is_the_answer_and_what_else_was_asked_is_withdrawn(stage: Stage, actor: Actor) -> None:
-    client = stage.legacy()
-    client.silent = True
+    client = stage.legacy(silent=True)
     errand, first = asked(actor, client, inputRequests=questions(a=form(), b=form(), c=form()), requestState="s")
     others = [client.next_question()["id"] for _ in range(2)]
     error = {"code": -1, "message": "Nobody is at home.", "data": {"until": "noon"}}
@@ -271,8 +269,7 @@ def test_the_client_s_error_is_the_answer_and_what_else_was_asked_is_withdrawn(s
 
 
 def test_an_answer_that_is_none_ends_the_call(stage: Stage, actor: Actor) -> None:
-    client = stage.legacy()
-    client.silent = True
+    client = stage.legacy(silent=True)
     errand, put = asked(actor, client)
     client.wire.send({"jsonrpc": "2.0", "id": put["id"], "result": {"action": "perhaps"}})
     assert "elicitation/create" in errand.outcome().error["message"]
@@ -280,8 +277,7 @@ def test_an_answer_that_is_none_ends_the_call(stage: Stage, actor: Actor) -> Non
 
 
 def test_cancelling_the_call_withdraws_its_questions_and_nothing_else(stage: Stage, actor: Actor) -> None:
-    client = stage.legacy()
-    client.silent = True
+    client = stage.legacy(silent=True)
     errand, put = asked(actor, client)
     errand.cancel()
     assert client.next_notice(CANCELLED)["params"]["requestId"] == put["id"]
@@ -301,8 +297,7 @@ def test_cancelling_the_call_while_it_is_made_again_cancels_that(stage: Stage, a
 
 
 def test_a_client_that_leaves_in_the_midst_of_a_question_leaves_nothing_open(stage: Stage, actor: Actor) -> None:
-    client = stage.legacy()
-    client.silent = True
+    client = stage.legacy(silent=True)
     asked(actor, client)
     client.close()
     other = stage.legacy(name="other")
@@ -315,8 +310,7 @@ def test_a_client_that_leaves_in_the_midst_of_a_question_leaves_nothing_open(sta
 def test_nobody_who_does_not_answer_is_waited_for_without_end(stage: Stage) -> None:
     actor = stage.actor(MODERN)
     stage.start(question_timeout=0.1)
-    client = stage.legacy()
-    client.silent = True
+    client = stage.legacy(silent=True)
     errand, put = asked(actor, client)
     assert "0.1 s" in errand.outcome().error["message"]
     assert client.next_notice(CANCELLED)["params"]["requestId"] == put["id"]
@@ -342,8 +336,7 @@ def test_a_server_that_is_never_content_is_given_up(stage: Stage, actor: Actor) 
 def test_a_server_that_dies_while_its_client_is_asked_is_called_again_in_its_next_life(
     stage: Stage, actor: Actor
 ) -> None:
-    client = stage.legacy()
-    client.silent = True
+    client = stage.legacy(silent=True)
     errand, puppet, call = actor.called_by(client)
     require(puppet, call, inputRequests=questions(q=form()), requestState="kept by the client")
     put = client.next_question()

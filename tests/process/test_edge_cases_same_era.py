@@ -146,8 +146,7 @@ def test_the_client_s_error_goes_to_the_server_which_goes_on(stage: Stage, actor
 
 
 def test_several_questions_of_one_call_are_open_at_the_same_time(stage: Stage, actor: Actor) -> None:
-    client = stage.legacy()
-    client.silent = True
+    client = stage.legacy(silent=True)
     errand, puppet, call = actor.called_by(client)
     puppet.ask("q-1", "elicitation/create", **FORM)
     puppet.ask(2, "roots/list")
@@ -163,8 +162,7 @@ def test_several_questions_of_one_call_are_open_at_the_same_time(stage: Stage, a
 
 
 def test_a_question_that_its_server_withdraws_is_withdrawn_from_the_client(stage: Stage, actor: Actor) -> None:
-    client = stage.legacy()
-    client.silent = True
+    client = stage.legacy(silent=True)
     errand, puppet, call = actor.called_by(client)
     puppet.ask("q-1", "elicitation/create", **FORM)
     question = client.next_question()
@@ -174,8 +172,7 @@ def test_a_question_that_its_server_withdraws_is_withdrawn_from_the_client(stage
 
 
 def test_a_call_that_ends_before_its_question_is_answered_withdraws_it(stage: Stage, actor: Actor) -> None:
-    client = stage.legacy()
-    client.silent = True
+    client = stage.legacy(silent=True)
     errand, puppet, call = actor.called_by(client)
     puppet.ask("q-1", "elicitation/create", **FORM)
     question = client.next_question()

@@ -1,14 +1,27 @@
 """Servers behind a url, legacy era: sessions, streams that break and are taken up again, and who said what."""
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from hearth.errors import UpstreamError
-from support.http.conversation import talking, text_of, until
+from support.http.conversation import Talk, talking, text_of, until
 from support.sites.legacy import LegacySite, Session, told
 
 LOGGED = {"level": "info", "data": "at it"}
+
+
+@pytest.fixture
+def site() -> Iterator[LegacySite]:
+    with LegacySite() as found:
+        yield found
+
+
+@pytest.fixture
+async def talk(site: LegacySite) -> AsyncIterator[Talk]:
+    async with talking(site.url) as found:
+        yield found
 
 
 @pytest.mark.parametrize("era", ["any modern", "any legacy", "legacy"])
@@ -51,66 +64,54 @@ async def test_a_server_that_gives_a_session_to_a_stranger_gets_it_back() -> Non
             await until(lambda: "stray" in site.deleted, "the stray session is ended")
 
 
-async def test_what_comes_on_a_requests_stream_is_known_to_be_caused_by_it() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            number, answer = talk.begin("report")
-            other, second = talk.begin("report")
-            assert text_of(await answer.future) == text_of(await second.future) == "reported"
-            assert (answer.progress, second.progress) == ([1], [1])
-            logs = sorted((cause or 0) for method, params, cause in talk.notices if params == LOGGED)
-            assert logs == [number, other]
+async def test_what_comes_on_a_requests_stream_is_known_to_be_caused_by_it(talk: Talk) -> None:
+    number, answer = talk.begin("report")
+    other, second = talk.begin("report")
+    assert text_of(await answer.future) == text_of(await second.future) == "reported"
+    assert (answer.progress, second.progress) == ([1], [1])
+    logs = sorted((cause or 0) for method, params, cause in talk.notices if params == LOGGED)
+    assert logs == [number, other]
 
 
-async def test_questions_are_answered_while_their_calls_wait() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            calls = [talk.begin("ask") for _ in range(5)]
-            assert [text_of(await answer.future) for _, answer in calls] == ["hello Ada"] * 5
-            assert sorted(talk.questions) == sorted(("elicitation/create", number) for number, _ in calls)
+async def test_questions_are_answered_while_their_calls_wait(talk: Talk) -> None:
+    calls = [talk.begin("ask") for _ in range(5)]
+    assert [text_of(await answer.future) for _, answer in calls] == ["hello Ada"] * 5
+    assert sorted(talk.questions) == sorted(("elicitation/create", number) for number, _ in calls)
 
 
-async def test_a_slow_stream_delays_nobody() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            slow = [talk.begin("hang") for _ in range(20)]
-            assert await talk.call("echo", text="quick") == "quick"
-            assert not any(answer.future.done() for _, answer in slow)
+async def test_a_slow_stream_delays_nobody(talk: Talk) -> None:
+    slow = [talk.begin("hang") for _ in range(20)]
+    assert await talk.call("echo", text="quick") == "quick"
+    assert not any(answer.future.done() for _, answer in slow)
 
 
-async def test_the_server_speaks_by_itself_on_a_stream_of_its_own() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            await until(lambda: site.listening, "the stream is open")
-            site.say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
-            await until(lambda: talk.notices, "the notice is there")
-            assert talk.notices == [("notifications/tools/list_changed", None, None)]
+async def test_the_server_speaks_by_itself_on_a_stream_of_its_own(site: LegacySite, talk: Talk) -> None:
+    await until(lambda: site.listening, "the stream is open")
+    site.say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+    await until(lambda: talk.notices, "the notice is there")
+    assert talk.notices == [("notifications/tools/list_changed", None, None)]
 
 
-async def test_the_servers_own_stream_is_opened_again_after_the_last_event() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            await until(lambda: site.listening, "the stream is open")
-            site.say({"jsonrpc": "2.0", "method": "notifications/one"}, id="event-a")
-            await until(lambda: talk.notices, "the notice is there")
-            site.break_listeners()
-            await until(lambda: len(site.seen("GET")) == 2, "the stream is opened again")
-            assert "last-event-id" not in site.seen("GET")[0].headers
-            assert site.seen("GET")[1].headers["last-event-id"] == "event-a"
+async def test_the_servers_own_stream_is_opened_again_after_the_last_event(site: LegacySite, talk: Talk) -> None:
+    await until(lambda: site.listening, "the stream is open")
+    site.say({"jsonrpc": "2.0", "method": "notifications/one"}, id="event-a")
+    await until(lambda: talk.notices, "the notice is there")
+    site.break_listeners()
+    await until(lambda: len(site.seen("GET")) == 2, "the stream is opened again")
+    assert "last-event-id" not in site.seen("GET")[0].headers
+    assert site.seen("GET")[1].headers["last-event-id"] == "event-a"
 
 
-async def test_what_may_have_been_missed_between_two_streams_is_looked_up() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            await until(lambda: site.listening, "the stream is open")
-            site.say({"jsonrpc": "2.0", "method": "notifications/one"})
-            await until(lambda: talk.notices, "the notice is there")
-            site.break_listeners()
-            await until(lambda: len(talk.notices) == 3, "the lists are known to be old")
-            assert [method for method, _, _ in talk.notices[1:]] == [
-                "notifications/tools/list_changed",
-                "notifications/resources/list_changed",
-            ]
+async def test_what_may_have_been_missed_between_two_streams_is_looked_up(site: LegacySite, talk: Talk) -> None:
+    await until(lambda: site.listening, "the stream is open")
+    site.say({"jsonrpc": "2.0", "method": "notifications/one"})
+    await until(lambda: talk.notices, "the notice is there")
+    site.break_listeners()
+    await until(lambda: len(talk.notices) == 3, "the lists are known to be old")
+    assert [method for method, _, _ in talk.notices[1:]] == [
+        "notifications/tools/list_changed",
+        "notifications/resources/list_changed",
+    ]
 
 
 async def test_a_server_without_a_stream_of_its_own_is_asked_for_it_once() -> None:
@@ -134,22 +135,18 @@ async def test_a_stream_that_ends_before_its_answer_is_taken_up_again(tool: str,
             assert [found.headers.get("last-event-id") for found in site.seen("GET")] == [None, f"event-{number}"]
 
 
-async def test_a_stream_that_nothing_can_be_had_of_again_fails_its_request_only() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            assert "may or may not have been done" in await talk.problem("lose")
-            assert "may or may not have been done" in await talk.problem("silent")
-            assert await talk.call("echo", text="still there") == "still there"
+async def test_a_stream_that_nothing_can_be_had_of_again_fails_its_request_only(talk: Talk) -> None:
+    assert "may or may not have been done" in await talk.problem("lose")
+    assert "may or may not have been done" in await talk.problem("silent")
+    assert await talk.call("echo", text="still there") == "still there"
 
 
-async def test_a_stream_left_open_after_its_answer_costs_nothing() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            number, answer = talk.begin("linger")
-            assert text_of(await answer.future) == "answered"
-            await until(lambda: talk.notices, "what came behind the answer")
-            assert talk.notices == [("notifications/message", LOGGED, number)]
-            assert talk.connection.in_flight == 0
+async def test_a_stream_left_open_after_its_answer_costs_nothing(talk: Talk) -> None:
+    number, answer = talk.begin("linger")
+    assert text_of(await answer.future) == "answered"
+    await until(lambda: talk.notices, "what came behind the answer")
+    assert talk.notices == [("notifications/message", LOGGED, number)]
+    assert talk.connection.in_flight == 0
 
 
 @pytest.mark.parametrize("streams", [True, False])
@@ -161,10 +158,8 @@ async def test_batches_are_taken_apart(streams: bool) -> None:
             assert talk.notices == [("notifications/message", LOGGED, number)]
 
 
-async def test_garbage_on_a_stream_costs_only_itself() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            assert await talk.call("garbage") == "after all"
+async def test_garbage_on_a_stream_costs_only_itself(talk: Talk) -> None:
+    assert await talk.call("garbage") == "after all"
 
 
 # --- sessions that end
@@ -200,13 +195,11 @@ async def test_an_expired_session_is_renewed_and_the_request_repeated_once() -> 
         assert site.deleted == ["session-2"]
 
 
-async def test_many_requests_on_an_expired_session_get_one_new_session() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            site.expire()
-            calls = [talk.begin("echo", text=str(turn)) for turn in range(30)]
-            assert [text_of(await answer.future) for _, answer in calls] == [str(turn) for turn in range(30)]
-            assert len(site.seen("initialize")) == 2
+async def test_many_requests_on_an_expired_session_get_one_new_session(site: LegacySite, talk: Talk) -> None:
+    site.expire()
+    calls = [talk.begin("echo", text=str(turn)) for turn in range(30)]
+    assert [text_of(await answer.future) for _, answer in calls] == [str(turn) for turn in range(30)]
+    assert len(site.seen("initialize")) == 2
 
 
 async def test_a_session_that_is_wanted_all_of_a_sudden_is_begun() -> None:
@@ -230,18 +223,18 @@ async def test_a_session_that_expires_again_at_once_fails_the_request() -> None:
             assert len(site.seen("tools/call")) == 2
 
 
-async def test_a_server_that_was_restarted_is_found_again_by_the_stream_that_it_broke() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            await until(lambda: site.listening, "the stream is open")
-            site.close()
-            site.expire()
-            assert "cannot be reached" in await talk.problem("echo", text="x")
-            site.open()
-            await until(lambda: site.listening, "the stream is open again, in a new session")
-            assert await talk.call("echo", text="back") == "back"
-            assert len(site.seen("initialize")) == 2
-            assert talk.lost_count == 0
+async def test_a_server_that_was_restarted_is_found_again_by_the_stream_that_it_broke(
+    site: LegacySite, talk: Talk
+) -> None:
+    await until(lambda: site.listening, "the stream is open")
+    site.close()
+    site.expire()
+    assert "cannot be reached" in await talk.problem("echo", text="x")
+    site.open()
+    await until(lambda: site.listening, "the stream is open again, in a new session")
+    assert await talk.call("echo", text="back") == "back"
+    assert len(site.seen("initialize")) == 2
+    assert talk.lost_count == 0
 
 
 async def test_a_server_that_refuses_a_new_session_is_lost() -> None:
@@ -268,36 +261,30 @@ async def test_a_server_that_refuses_a_new_session_is_lost() -> None:
 # --- cancelling
 
 
-async def test_cancelling_tells_the_server_and_closes_the_stream() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            number, answer = talk.begin("hang")
-            await until(lambda: talk.notices, "the call is under way")
-            talk.connection.cancel(number, b'"enough"')
-            await until(lambda: site.withdrawn, "the server is told")
-            assert site.withdrawn == [{"requestId": number, "reason": "enough"}]
-            assert answer.times == 0
-            assert await talk.call("echo", text="on") == "on"
+async def test_cancelling_tells_the_server_and_closes_the_stream(site: LegacySite, talk: Talk) -> None:
+    number, answer = talk.begin("hang")
+    await until(lambda: talk.notices, "the call is under way")
+    talk.connection.cancel(number, b'"enough"')
+    await until(lambda: site.withdrawn, "the server is told")
+    assert site.withdrawn == [{"requestId": number, "reason": "enough"}]
+    assert answer.times == 0
+    assert await talk.call("echo", text="on") == "on"
 
 
-async def test_a_request_that_never_left_is_cancelled_without_a_word() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            number, answer = talk.begin("echo", text="x")
-            talk.connection.cancel(number)
-            assert await talk.call("echo", text="y") == "y"
-            assert answer.times == 0
-            assert [found.message["params"]["arguments"]["text"] for found in site.seen("tools/call")] == ["y"]
-            assert site.withdrawn == []
-            await until(lambda: not talk.connection._asked, "nothing is kept of it")  # type: ignore[attr-defined]
+async def test_a_request_that_never_left_is_cancelled_without_a_word(site: LegacySite, talk: Talk) -> None:
+    number, answer = talk.begin("echo", text="x")
+    talk.connection.cancel(number)
+    assert await talk.call("echo", text="y") == "y"
+    assert answer.times == 0
+    assert [found.message["params"]["arguments"]["text"] for found in site.seen("tools/call")] == ["y"]
+    assert site.withdrawn == []
+    await until(lambda: not talk.connection._asked, "nothing is kept of it")  # type: ignore[attr-defined]
 
 
-async def test_a_dropped_connection_is_no_cancellation() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            await talk.problem("lose")
-            assert await talk.call("drop") == "resumed"
-            assert site.withdrawn == []
+async def test_a_dropped_connection_is_no_cancellation(site: LegacySite, talk: Talk) -> None:
+    await talk.problem("lose")
+    assert await talk.call("drop") == "resumed"
+    assert site.withdrawn == []
 
 
 async def test_stopping_with_calls_in_flight_fails_them_and_ends_the_session() -> None:
@@ -323,18 +310,14 @@ async def test_stopping_a_server_that_does_not_answer_is_bounded() -> None:
         assert len(site.seen("DELETE")) == 1
 
 
-async def test_notifications_arrive_in_the_order_they_were_told_in() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            for turn in range(20):
-                talk.connection.notify("notifications/x", b'{"turn":%d}' % turn)
-            await until(lambda: len(told(site, "notifications/x")) == 20, "all have come")
-            assert [message["params"]["turn"] for message in told(site, "notifications/x")] == list(range(20))
+async def test_notifications_arrive_in_the_order_they_were_told_in(site: LegacySite, talk: Talk) -> None:
+    for turn in range(20):
+        talk.connection.notify("notifications/x", b'{"turn":%d}' % turn)
+    await until(lambda: len(told(site, "notifications/x")) == 20, "all have come")
+    assert [message["params"]["turn"] for message in told(site, "notifications/x")] == list(range(20))
 
 
-async def test_more_requests_than_are_asked_at_once_wait_for_their_turn() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            calls = [talk.begin("echo", text=str(turn)) for turn in range(300)]
-            assert [text_of(await answer.future) for _, answer in calls] == [str(turn) for turn in range(300)]
-            await asyncio.sleep(0)
+async def test_more_requests_than_are_asked_at_once_wait_for_their_turn(talk: Talk) -> None:
+    calls = [talk.begin("echo", text=str(turn)) for turn in range(300)]
+    assert [text_of(await answer.future) for _, answer in calls] == [str(turn) for turn in range(300)]
+    await asyncio.sleep(0)

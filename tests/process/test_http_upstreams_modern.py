@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -12,6 +13,18 @@ from support.sites.legacy import LegacySite
 from support.sites.modern import ModernSite
 
 LOGGED = {"level": "info", "data": "at it"}
+
+
+@pytest.fixture
+def site() -> Iterator[ModernSite]:
+    with ModernSite() as found:
+        yield found
+
+
+@pytest.fixture
+async def talk(site: ModernSite) -> AsyncIterator[Talk]:
+    async with talking(site.url) as found:
+        yield found
 
 
 def learn(talk: Talk, tools: list[dict[str, object]]) -> None:
@@ -91,25 +104,21 @@ async def test_an_error_of_the_modern_era_proves_it() -> None:
         await talk.connection.stop()
 
 
-async def test_what_comes_on_a_requests_stream_is_known_to_be_caused_by_it() -> None:
-    with ModernSite() as site:
-        async with talking(site.url) as talk:
-            number, answer = talk.begin("report")
-            assert text_of(await answer.future) == "reported"
-            assert answer.progress == [1]
-            assert talk.notices == [("notifications/message", LOGGED, number)]
+async def test_what_comes_on_a_requests_stream_is_known_to_be_caused_by_it(talk: Talk) -> None:
+    number, answer = talk.begin("report")
+    assert text_of(await answer.future) == "reported"
+    assert answer.progress == [1]
+    assert talk.notices == [("notifications/message", LOGGED, number)]
 
 
-async def test_cancelling_closes_the_stream_and_says_nothing() -> None:
-    with ModernSite() as site:
-        async with talking(site.url) as talk:
-            number, answer = talk.begin("hang")
-            await until(lambda: talk.notices, "the call is under way")
-            talk.connection.cancel(number, b'"enough"')
-            await until(lambda: site.closed, "the stream is closed")
-            assert answer.times == 0
-            assert site.seen("notifications/cancelled") == []
-            assert await talk.call("echo", text="on") == "on"
+async def test_cancelling_closes_the_stream_and_says_nothing(site: ModernSite, talk: Talk) -> None:
+    number, answer = talk.begin("hang")
+    await until(lambda: talk.notices, "the call is under way")
+    talk.connection.cancel(number, b'"enough"')
+    await until(lambda: site.closed, "the stream is closed")
+    assert answer.times == 0
+    assert site.seen("notifications/cancelled") == []
+    assert await talk.call("echo", text="on") == "on"
 
 
 async def test_stopping_closes_every_stream() -> None:
@@ -133,42 +142,38 @@ async def test_no_notification_is_sent_at_all() -> None:
 # --- headers
 
 
-async def test_arguments_go_into_headers_where_the_tool_asks_for_it() -> None:
-    with ModernSite() as site:
-        async with talking(site.url) as talk:
-            learn(talk, (await talk.ask("tools/list"))["tools"])
-            assert await talk.call("locate", region="us-west1") == "us-west1"
-            assert await talk.call("locate", region="Zürich, ∀") == "Zürich, ∀"
-            assert await talk.call("locate") == "None"
-            assert len(site.seen("tools/call")) == 3
+async def test_arguments_go_into_headers_where_the_tool_asks_for_it(site: ModernSite, talk: Talk) -> None:
+    learn(talk, (await talk.ask("tools/list"))["tools"])
+    assert await talk.call("locate", region="us-west1") == "us-west1"
+    assert await talk.call("locate", region="Zürich, ∀") == "Zürich, ∀"
+    assert await talk.call("locate") == "None"
+    assert len(site.seen("tools/call")) == 3
 
 
-async def test_a_header_that_the_server_misses_is_learned_and_the_call_repeated_once() -> None:
-    with ModernSite() as site:
-        async with talking(site.url) as talk:
+async def test_a_header_that_the_server_misses_is_learned_and_the_call_repeated_once(
+    site: ModernSite, talk: Talk
+) -> None:
 
-            def refresh(method: str) -> None:
-                assert method == "notifications/tools/list_changed"
-                _, answer = talk.request("tools/list")
-                answer.future.add_done_callback(lambda done: learn(talk, json.loads(done.result().result)["tools"]))
+    def refresh(method: str) -> None:
+        assert method == "notifications/tools/list_changed"
+        _, answer = talk.request("tools/list")
+        answer.future.add_done_callback(lambda done: learn(talk, json.loads(done.result().result)["tools"]))
 
-            learn(talk, (await talk.ask("tools/list"))["tools"])
-            talk.on_notice = refresh
-            site.header = "Place"
-            number, answer = talk.begin("locate", region="here")
-            assert text_of(await bounded(answer.future)) == "here"
-            assert answer.times == 1
-            assert [found.message["id"] for found in site.seen("tools/call")] == [number, number]
+    learn(talk, (await talk.ask("tools/list"))["tools"])
+    talk.on_notice = refresh
+    site.header = "Place"
+    number, answer = talk.begin("locate", region="here")
+    assert text_of(await bounded(answer.future)) == "here"
+    assert answer.times == 1
+    assert [found.message["id"] for found in site.seen("tools/call")] == [number, number]
 
 
-async def test_a_header_that_the_server_misses_for_ever_is_the_callers_error() -> None:
-    with ModernSite() as site:
-        async with talking(site.url) as talk:
-            talk.on_notice = lambda method: talk.connection.learn_headers({})
-            message = await bounded(talk.begin("locate", region="here")[1].future)
-            assert json.loads(message.error or b"")["code"] == -32020
-            assert len(site.seen("tools/call")) == 2
-            assert talk.lost_count == 0
+async def test_a_header_that_the_server_misses_for_ever_is_the_callers_error(site: ModernSite, talk: Talk) -> None:
+    talk.on_notice = lambda method: talk.connection.learn_headers({})
+    message = await bounded(talk.begin("locate", region="here")[1].future)
+    assert json.loads(message.error or b"")["code"] == -32020
+    assert len(site.seen("tools/call")) == 2
+    assert talk.lost_count == 0
 
 
 # --- streams that stay open
@@ -180,32 +185,28 @@ def listen(talk: Talk) -> tuple[int, Answer]:
     return talk.connection.request_stream(b'"subscriptions/listen"', as_bytes(params), answer), answer
 
 
-async def test_a_subscription_is_a_stream_that_stays_open() -> None:
-    with ModernSite() as site:
-        async with talking(site.url) as talk:
-            number, answer = listen(talk)
-            await until(lambda: talk.notices, "it is acknowledged")
-            site.tell("notifications/tools/list_changed")
-            await until(lambda: len(talk.notices) == 2, "the notice is there")
-            assert talk.notices[1] == ("notifications/tools/list_changed", {}, number)
-            assert talk.connection.in_flight == 0
-            talk.connection.cancel(number)
-            await until(lambda: site.closed, "the stream is closed")
-            assert answer.times == 0
+async def test_a_subscription_is_a_stream_that_stays_open(site: ModernSite, talk: Talk) -> None:
+    number, answer = listen(talk)
+    await until(lambda: talk.notices, "it is acknowledged")
+    site.tell("notifications/tools/list_changed")
+    await until(lambda: len(talk.notices) == 2, "the notice is there")
+    assert talk.notices[1] == ("notifications/tools/list_changed", {}, number)
+    assert talk.connection.in_flight == 0
+    talk.connection.cancel(number)
+    await until(lambda: site.closed, "the stream is closed")
+    assert answer.times == 0
 
 
-async def test_a_subscription_that_ends_is_answered_or_fails() -> None:
-    with ModernSite() as site:
-        async with talking(site.url) as talk:
-            _, first = listen(talk)
-            await until(lambda: site.listens, "it listens")
-            site.hang_up(properly=True)
-            assert (await bounded(first.future)).result is not None
-            _, second = listen(talk)
-            await until(lambda: site.listens, "it listens again")
-            site.hang_up(properly=False)
-            with pytest.raises(UpstreamError, match="broke the connection"):
-                await bounded(second.future)
+async def test_a_subscription_that_ends_is_answered_or_fails(site: ModernSite, talk: Talk) -> None:
+    _, first = listen(talk)
+    await until(lambda: site.listens, "it listens")
+    site.hang_up(properly=True)
+    assert (await bounded(first.future)).result is not None
+    _, second = listen(talk)
+    await until(lambda: site.listens, "it listens again")
+    site.hang_up(properly=False)
+    with pytest.raises(UpstreamError, match="broke the connection"):
+        await bounded(second.future)
 
 
 async def test_a_broken_stream_is_not_taken_up_again() -> None:
@@ -219,13 +220,11 @@ async def test_a_broken_stream_is_not_taken_up_again() -> None:
 # --- another server in its place
 
 
-async def test_an_unknown_method_is_answered_and_the_conversation_goes_on() -> None:
-    with ModernSite() as site:
-        async with talking(site.url) as talk:
-            message = await bounded(talk.request("tasks/list")[1].future)
-            assert json.loads(message.error or b"")["code"] == -32601
-            assert await talk.call("echo", text="on") == "on"
-            assert talk.lost_count == 0
+async def test_an_unknown_method_is_answered_and_the_conversation_goes_on(talk: Talk) -> None:
+    message = await bounded(talk.request("tasks/list")[1].future)
+    assert json.loads(message.error or b"")["code"] == -32601
+    assert await talk.call("echo", text="on") == "on"
+    assert talk.lost_count == 0
 
 
 @pytest.mark.parametrize(("tool", "status"), [("answer", 404), ("answer", 400), ("forbid", 400)])

@@ -6,7 +6,7 @@ from support.conformance.revisions import MODERN
 from support.kernel import is_gone, until
 from support.puppets.server import PuppetServer
 from support.puppets.shared_questions import AMBIGUOUS, all_called
-from support.puppets.sharing import FORM, NEWEST_LEGACY, House, act, asked, called, heard_nothing, outcome
+from support.puppets.sharing import FORM, NEWEST_LEGACY, House, act, asked, called, finish, heard_nothing, outcome
 
 UNSUPPORTED_VERSION = -32022
 
@@ -53,8 +53,7 @@ def test_a_server_that_starts_eagerly_is_started_in_the_modern_era_without_a_cal
     ann = house.legacy("ann")
     # A legacy client is the first, so the server is known as a legacy one, and not asked for the modern era.
     puppet, call = called(server, ann, id_ := act(ann))
-    puppet.say(call, "done")
-    assert outcome(ann, id_).text == "done"
+    finish(ann, id_, puppet, call, "done")
     assert daemon.stop() == 0
     house.scratch.configure({"puppet": server.entry(start="eager")})
     house.scratch.start()
@@ -101,16 +100,14 @@ def test_a_process_that_refuses_the_other_era_s_calls_gets_one_beside_it(
     second = MODERN if first == NEWEST_LEGACY else NEWEST_LEGACY
     ann, bob = house.client(first, "ann", "here"), house.client(second, "bob", "here")
     puppet, call = called(server, ann, id_ := act(ann))
-    puppet.say(call, "done")
-    assert outcome(ann, id_).text == "done"
+    finish(ann, id_, puppet, call, "done")
     puppet, call = called(server, bob, id_ := act(bob, _meta={"org.example/mark": "kept"}))
     server.revision = second
     puppet.refuse(call, UNSUPPORTED_VERSION, "not in this era")
     other, call = server.next("tools/call")
     assert other is not puppet
     assert call["params"]["_meta"]["org.example/mark"] == "kept"
-    other.say(call, "done beside")
-    assert outcome(bob, id_).text == "done beside"
+    finish(bob, id_, other, call, "done beside")
     # Each era keeps a process of its own, and both are called.
     server.revision = first
     ids, begun = all_called(server, [ann, bob])
@@ -118,6 +115,5 @@ def test_a_process_that_refuses_the_other_era_s_calls_gets_one_beside_it(
     for client, id_ in zip((ann, bob), ids, strict=True):
         puppet, call = begun[client.name]
         server.revision = client.revision
-        puppet.say(call, "done")
-        assert outcome(client, id_).text == "done"
+        finish(client, id_, puppet, call, "done")
     assert sorted(eras_of(house)) == ["legacy", "modern"]

@@ -11,7 +11,7 @@ from support.conformance.clients import CANCELLED, Client, Message
 from support.daemon import Scratch, pids_of, server
 from support.kernel import until
 from support.puppets.server import Puppet, PuppetServer
-from support.puppets.sharing import FORM, House, act, called, heard_nothing, outcome
+from support.puppets.sharing import FORM, House, act, called, finish, heard_nothing, outcome
 
 
 def numbered(client: Client, number: int) -> object:
@@ -26,8 +26,7 @@ def number_of(call: Message) -> int:
 def known(server: PuppetServer, client: Client) -> Client:
     """The client, once it has its process: which that is must be found out at first."""
     puppet, call = called(server, client, id_ := act(client))
-    puppet.say(call, "done")
-    assert outcome(client, id_).text == "done"
+    finish(client, id_, puppet, call, "done")
     return client
 
 
@@ -58,8 +57,7 @@ def test_a_call_that_is_never_answered_holds_up_nobody(house: House) -> None:
     called(server, ann, act(ann))
     for client, upstream, name in ((ann, server, "puppet"), (ann, other, "other"), (bob, server, "puppet")):
         puppet, call = called(upstream, client, id_ := act(client, name))
-        puppet.say(call, "done")
-        assert outcome(client, id_).text == "done"
+        finish(client, id_, puppet, call, "done")
 
 
 def test_a_server_that_is_slow_to_start_holds_up_nobody(scratch: Scratch) -> None:
@@ -139,8 +137,7 @@ def test_a_call_that_is_cancelled_while_it_waits_is_never_sent(house: House, rev
     client.cancel(ids[0])
     client.cancel(ids[1])
     assert heard_nothing(client)
-    puppet.say(call, "done")
-    assert outcome(client, first).text == "done"
+    finish(client, first, puppet, call, "done")
     puppet, call = server.next("tools/call", CANCELLED)
     assert number_of(call) == 3
     assert has_no_more(server, puppet)
@@ -160,8 +157,7 @@ def test_the_calls_of_a_client_that_leaves_make_room_and_are_not_sent(house: Hou
     ann.close()
     puppet, call = server.next("tools/call")
     assert number_of(call) == 2
-    puppet.say(call, "done")
-    assert outcome(bob, last).text == "done"
+    finish(bob, last, puppet, call, "done")
 
 
 def waiting_calls(server: PuppetServer, house: House) -> tuple[Client, Client, list[object]]:
@@ -220,23 +216,20 @@ def test_a_call_that_was_given_up_makes_room(house: House) -> None:
     assert "call_timeout" in outcome(client, first).error["message"]
     puppet, call = server.next("tools/call")
     assert number_of(call) == 1
-    puppet.say(call, "done")
-    assert outcome(client, second).text == "done"
+    finish(client, second, puppet, call, "done")
 
 
 def test_a_list_that_is_never_answered_makes_room_for_calls(house: House) -> None:
     server = house.serve(max_concurrency=1, start_timeout=0.5)
     client = house.legacy("ann")
     puppet, call = called(server, client, id_ := act(client))
-    puppet.say(call, "done")
-    assert outcome(client, id_).text == "done"
+    finish(client, id_, puppet, call, "done")
     server.mute.add("tools/list")
     puppet.notify("notifications/tools/list_changed")
     server.next("tools/list")
     # Hearth's own request is in flight, and is given up after a while.
     puppet, call = called(server, client, id_ := act(client))
-    puppet.say(call, "done")
-    assert outcome(client, id_).text == "done"
+    finish(client, id_, puppet, call, "done")
 
 
 # --- what a question does to calls in flight
@@ -257,10 +250,8 @@ def test_calls_on_a_process_that_is_no_longer_shared_finish_there_in_their_own_t
     asking.say(timed, "done")
     bob.next_question()
     assert outcome(bob, third).text == "done"
-    puppet.say(call, "done")
-    assert outcome(ann, id_).text == "done"
-    puppet.say(other, "done")
-    assert outcome(bob, second).text == "done"
+    finish(ann, id_, puppet, call, "done")
+    finish(bob, second, puppet, other, "done")
 
 
 def test_calls_on_a_process_that_is_no_longer_shared_still_have_their_time(house: House) -> None:

@@ -19,6 +19,7 @@ from support.puppets.sharing import (
     act,
     asked,
     called,
+    finish,
     heard_nothing,
     outcome,
 )
@@ -80,12 +81,10 @@ def test_a_question_that_can_be_attributed_is_answered_and_raises_the_mode_too(h
             puppet.ask("q", "elicitation/create", **FORM)
             ann.next_question()
             assert server.next(None)[1]["result"] == expected_answer(ann, "form")
-        puppet.say(call, "done")
-        assert outcome(client, id_).text == "done"
+        finish(client, id_, puppet, call, "done")
     assert heard_nothing(bob)
     puppet, call = called(server, bob, id_ := act(bob))
-    puppet.say(call, "done")
-    assert outcome(bob, id_).text == "done"
+    finish(bob, id_, puppet, call, "done")
     assert house.mode() == "session"
 
 
@@ -121,8 +120,7 @@ def test_a_question_reaches_the_client_in_whose_call_it_is_asked_and_nobody_else
     server = house.serve(isolation=isolation)
     ann, bob = house.client(revision, "ann"), house.client(revision, "bob")
     puppet, call = called(server, bob, first := act(bob))
-    puppet.say(call, "done")
-    assert outcome(bob, first).text == "done"
+    finish(bob, first, puppet, call, "done")
     puppet, call = called(server, ann, id_ := act(ann))
     method, params = QUESTIONS[kind]
     puppet.ask(7, method, **params)
@@ -132,8 +130,7 @@ def test_a_question_reaches_the_client_in_whose_call_it_is_asked_and_nobody_else
     asker, answer = server.next(None)
     assert asker is puppet
     assert (answer["id"], answer["result"]) == (7, expected_answer(ann, kind))
-    puppet.say(call, "done")
-    assert outcome(ann, id_).text == "done"
+    finish(ann, id_, puppet, call, "done")
     assert heard_nothing(bob)
 
 
@@ -169,8 +166,7 @@ def test_an_answer_by_somebody_else_is_no_answer(house: House) -> None:
     ann.wire.send({**forged, "result": expected_answer(ann, "form")})
     assert server.next(None)[1]["result"] == expected_answer(ann, "form")
     assert server.is_silent()
-    puppet.say(call, "done")
-    assert outcome(ann, id_).text == "done"
+    finish(ann, id_, puppet, call, "done")
 
 
 # --- clients that cannot be asked
@@ -235,8 +231,7 @@ def test_a_completed_visit_is_told_to_who_was_sent_there(house: House) -> None:
     assert clients[1].next_notice(COMPLETED)["params"] == {"elicitationId": "e-1"}
     for client, id_ in zip(clients, ids, strict=True):
         puppet, call = begun[client.name]
-        puppet.say(call, "done")
-        assert outcome(client, id_).text == "done"
+        finish(client, id_, puppet, call, "done")
 
 
 def test_a_message_is_for_the_only_client_inside_a_call_or_for_nobody(house: House, revision: str) -> None:

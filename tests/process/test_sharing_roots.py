@@ -10,7 +10,7 @@ from support.conformance.clients import Client, LegacyClient, Message
 from support.conformance.revisions import MODERN
 from support.kernel import is_gone, until
 from support.puppets.server import Puppet, PuppetServer
-from support.puppets.sharing import NEWEST_LEGACY, House, act, asked, called, heard_nothing, outcome
+from support.puppets.sharing import NEWEST_LEGACY, House, act, asked, called, finish, heard_nothing, outcome
 
 ROOTS_CHANGED = "notifications/roots/list_changed"
 IDLE_SECONDS = 0.2
@@ -162,10 +162,8 @@ def test_a_client_that_changes_its_roots_moves_to_another_workspace(house: House
     puppet, later = called(server, ann, moved)
     assert puppet is second
     assert told(server, first) == [one]
-    puppet.say(later, "from the second")
-    assert outcome(ann, moved).text == "from the second"
-    first.say(call, "from the first")
-    assert outcome(ann, id_).text == "from the first"
+    finish(ann, moved, puppet, later, "from the second")
+    finish(ann, id_, first, call, "from the first")
     until(lambda: is_gone(pid), "the process that nobody uses any more has ended")
     assert worked(server, bob) is worked(server, ann) is second
 
@@ -206,8 +204,7 @@ def test_a_server_that_asks_for_roots_is_shared_by_workspace_from_then_on(
     else:
         _, id_ = asked(ann, id_)
         assert server.next(None)[1]["result"]["roots"] == [{"uri": "file:///home/ann", "name": "ann"}]
-    puppet.say(call, "done")
-    assert outcome(ann, id_).text == "done"
+    finish(ann, id_, puppet, call, "done")
     assert house.mode() == "workspace"
     each_has_its_workspace(house, server, [ann, bob])
     until(lambda: is_gone(pid), "the process that was shared has ended")
@@ -237,8 +234,7 @@ def test_a_server_that_asks_for_roots_as_soon_as_it_is_greeted_has_them_from_the
     puppet.ask("r", "roots/list")
     # It may have the call by then; if not, it is ended at once, and another has it.
     puppet, call = called(server, ann, id_)
-    puppet.say(call, "done")
-    assert outcome(ann, id_).text == "done"
+    finish(ann, id_, puppet, call, "done")
     until(lambda: house.mode() == "workspace", "it is known what it wants")
     again = worked(server, ann)
     assert told(server, again) == [root(house, "ann")]

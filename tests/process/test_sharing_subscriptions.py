@@ -5,7 +5,7 @@ import pytest
 from support.conformance.clients import UPDATED, Client
 from support.kernel import is_gone, until
 from support.puppets.server import Puppet, PuppetServer
-from support.puppets.sharing import NEWEST_LEGACY, PROMPT, House, act, called, heard_nothing, outcome
+from support.puppets.sharing import NEWEST_LEGACY, PROMPT, House, act, called, finish, heard_nothing, outcome
 
 SUBSCRIBE = "resources/subscribe"
 URI = "test://one"
@@ -36,8 +36,7 @@ def test_a_subscription_follows_its_client_to_a_process_of_its_own(house: House,
     # Nobody calls: it is asked for its notices all the same.
     puppet, _ = server.next(SUBSCRIBE)
     assert puppet is not former
-    former.say(call, "done")
-    assert outcome(client, id_).text == "done"
+    finish(client, id_, former, call, "done")
     until(lambda: is_gone(pid), "the former process has ended")
     assert told(client, puppet)
 

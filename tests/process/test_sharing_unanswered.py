@@ -8,7 +8,7 @@ from support.conformance.clients import CANCELLED, Message
 from support.conformance.revisions import MODERN
 from support.kernel import until
 from support.puppets.shared_questions import AMBIGUOUS, expected_answer
-from support.puppets.sharing import FORM, QUESTIONS, House, act, asked, called, heard_nothing, outcome
+from support.puppets.sharing import FORM, QUESTIONS, House, act, asked, called, finish, heard_nothing, outcome
 
 # --- questions that nobody answers
 
@@ -61,8 +61,7 @@ def test_a_client_that_leaves_in_the_middle_of_a_question_is_not_waited_for(hous
     assert told[CANCELLED]["params"]["requestId"] == call["id"]
     assert (told["answer"]["id"], told["answer"]["error"]["code"]) == ("q", -32603)
     puppet, call = called(server, bob, id_ := act(bob))
-    puppet.say(call, "done")
-    assert outcome(bob, id_).text == "done"
+    finish(bob, id_, puppet, call, "done")
 
 
 def test_a_modern_client_that_leaves_with_a_parked_call_is_not_waited_for(house: House) -> None:
@@ -107,8 +106,7 @@ def test_a_call_that_is_answered_over_an_open_question_takes_it_back(house: Hous
     puppet, call = called(server, ann, id_ := act(ann))
     puppet.ask("q", "elicitation/create", **FORM)
     question = ann.next_question()
-    puppet.say(call, "never mind")
-    assert outcome(ann, id_).text == "never mind"
+    finish(ann, id_, puppet, call, "never mind")
     assert ann.next_notice(CANCELLED)["params"]["requestId"] == question["id"]
 
 
@@ -120,8 +118,7 @@ def test_the_time_of_a_call_does_not_run_while_its_client_is_asked(house: House)
     puppet.ask("q", "elicitation/create", **FORM)
     # Longer than the call's time, and the call is still there afterwards.
     assert "nobody answered" in server.next(None)[1]["error"]["message"]
-    puppet.say(call, "done without")
-    assert outcome(ann, id_).text == "done without"
+    finish(ann, id_, puppet, call, "done without")
 
 
 # --- two calls of one client
@@ -161,8 +158,7 @@ def test_a_question_outlives_the_oldest_call_while_another_may_have_caused_it(ho
     puppet.ask("q", "elicitation/create", **FORM)
     question = ann.next_question()
     for id_, (_, call) in list(zip(ids, calls, strict=True))[:2]:
-        puppet.say(call, "done")
-        assert outcome(ann, id_).text == "done"
+        finish(ann, id_, puppet, call, "done")
         assert heard_nothing(ann)
     ann.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": expected_answer(ann, "form")})
     assert server.next(None)[1]["result"] == expected_answer(ann, "form")

@@ -78,6 +78,12 @@ def act(client: Client, server: str = "puppet", **more: Any) -> object:
     return client.begin("tools/call", name=f"{server}__act", arguments={"who": client.name}, **more)
 
 
+def finish(client: Client, id: object, puppet: Puppet, call: Message, text: str) -> None:
+    """Have the server answer with words, which the client must get."""
+    puppet.say(call, text)
+    assert outcome(client, id).text == text
+
+
 def called(server: PuppetServer, client: Client, id: object = None) -> tuple[Puppet, Message]:
     """The puppet that has the client's call, which is begun if it is not yet, and the call as it came there."""
     if id is None:

@@ -186,9 +186,13 @@ class Stage(PuppetDaemon):
         assert isinstance(client, ModernClient)
         return client
 
-    def legacy(self, revision: str = NEWEST_LEGACY, name: str = "somebody", **more: Any) -> LegacyClient:
+    def legacy(
+        self, revision: str = NEWEST_LEGACY, name: str = "somebody", silent: bool = False, **more: Any
+    ) -> LegacyClient:
+        """A legacy client; `silent`: it leaves questions unanswered."""
         client = self.guest(revision, name, **more)
         assert isinstance(client, LegacyClient)
+        client.silent = silent
         return client
 
 
