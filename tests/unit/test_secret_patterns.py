@@ -5,8 +5,8 @@ import base64
 import pytest
 
 from hearth import secret_patterns
-from hearth.clients.importer import templates
-from hearth.clients.importer.templates import Secret
+from hearth.clients.importer import placeholders
+from hearth.clients.importer.placeholders import Secret
 from hearth.config import show
 from hearth.masking import Mask
 from hearth.ops import import_servers
@@ -93,7 +93,7 @@ def test_a_name_that_sounds_secret_does_so_to_everybody(name: str) -> None:
     assert "hunter2000" in secret_patterns.of_arguments([f"{name}=hunter2000"])
     assert secret_patterns.is_secret(name, "hunter2000")
     assert import_servers.literal_secrets({"env": {name: "hunter2000"}}) == [("env", name)]
-    assert templates.named(name, ("hunter2000",)) == (Secret("hunter2000", name),)
+    assert placeholders.named(name, ("hunter2000",)) == (Secret("hunter2000", name),)
 
 
 ARGUMENTS = [["-k", "s3cr3tvalue"], ["ghp_" + "s3cr3t" * 6], ["--x=sk-" + "s3cr3t" * 6], ["--pass", "s3cr3tvalue"]]
@@ -101,7 +101,7 @@ ARGUMENTS = [["-k", "s3cr3tvalue"], ["ghp_" + "s3cr3t" * 6], ["--x=sk-" + "s3cr3
 
 @pytest.mark.parametrize("arguments", ARGUMENTS)
 def test_what_an_import_takes_out_of_arguments_is_masked_where_it_is_shown(arguments: list[str]) -> None:
-    hidden = templates.arguments([(each,) for each in arguments])
+    hidden = placeholders.arguments([(each,) for each in arguments])
     assert any(isinstance(piece, Secret) for text in hidden for piece in text)
     assert not any("s3cr3t" in each for each in show.masked_arguments(tuple(arguments)))
     assert any("s3cr3t" in each for each in secret_patterns.of_arguments(arguments))

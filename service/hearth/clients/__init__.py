@@ -6,8 +6,7 @@
     importer   the plan that turns the entries of all clients into servers of Hearth's config
     launcher   the commands and the script that start a bridge
     connector  replacement of entries by bridges, and the way back
-    backups    records of the changes to each file, and of imported entries
-    restore    removal of our entries from a file that its client has saved since
+    backups    records of the changes to each file, undoing them, and records of imported entries
     running    the MCP servers among the running processes
 
 The package does not know the daemon. Of Hearth's own config it knows only how servers are written.

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from hearth.clients import backups, formats, launcher, restore
+from hearth.clients import backups, formats, launcher
 from hearth.clients.backups import Splice, Trace
 from hearth.clients.discovery import ClientServer, found_in, servers_of
 from hearth.clients.launcher import entry_command
@@ -260,7 +260,7 @@ def _traced(
     kept = [splice for splice in trace.splices if splice.keys not in names]
     original, is_lossy = trace.original, False
     if backups.digest(data) != trace.left:
-        undone = restore.undone(trace, data, trace.splices)
+        undone = backups.undone(trace, data, trace.splices)
         original, is_lossy = undone.data, undone.is_lossy
         kept = [splice for splice in kept if splice.keys not in undone.gone]
     return trace._replace(original=original, left=backups.digest(new), splices=[*kept, *splices]), is_lossy
@@ -286,11 +286,11 @@ def _disconnected(table: Table, data: bytes | None, trace: Trace | None) -> _Ste
         changes = _changes_back(table, mine, data, trace.original)
         outcome = TableOutcome(table, changes, [], is_removed=trace.original is None, is_exact=True)
         return _Step(outcome, trace.original, None)
-    undone = restore.undone(trace, data, mine)
+    undone = backups.undone(trace, data, mine)
     changes = _changes_back(table, undone.splices, data, undone.data)
     outcome = TableOutcome(table, changes, undone.notes, is_removed=undone.data is None)
     left = [splice for splice in mine if splice not in undone.splices and splice.keys not in undone.gone]
-    whole = restore.undone(trace, data, trace.splices) if rest else undone
+    whole = backups.undone(trace, data, trace.splices) if rest else undone
     step = _Step(outcome, undone.data, _trace_of_rest(trace, data, undone.data, whole.data, rest, left))
     return _keeping(step, trace, whole.is_lossy)
 

@@ -60,12 +60,12 @@ SETTINGS: dict[str, ValueKind] = {
     "port_in_flight_limit": value_kinds.count(0, _MOST_AT_ONCE),
     "rate_burst": value_kinds.seconds(),
     "http_request_timeout": value_kinds.seconds(),
-    "http_hosts": value_kinds.host_names(),
-    "http_origins": value_kinds.origins(),
-    "listen": value_kinds.endpoint(),
+    "http_hosts": value_kinds.host_names,
+    "http_origins": value_kinds.origins,
+    "listen": value_kinds.endpoint,
     "socket_mode": value_kinds.choice("0600", "0660"),
-    "allowed_uids": value_kinds.ids(),
-    "allowed_gids": value_kinds.ids(),
+    "allowed_uids": value_kinds.ids,
+    "allowed_gids": value_kinds.ids,
     "mode": value_kinds.choice("full", "search", "auto"),
     "search_threshold": value_kinds.count(0, _MOST_TOOLS),
     "log_level": value_kinds.choice("debug", "info", "warning", "error"),
@@ -76,24 +76,24 @@ SETTINGS: dict[str, ValueKind] = {
 AT_START = frozenset({"listen", "socket_mode"})
 
 OAUTH_KEYS: dict[str, ValueKind] = {
-    "client_id": value_kinds.text(),
-    "client_secret": value_kinds.text(),
+    "client_id": value_kinds.text,
+    "client_secret": value_kinds.text,
     "client_metadata_url": value_kinds.web_address("https", "a path"),
     "issuer": value_kinds.web_address("https"),
-    "scopes": value_kinds.texts(),
+    "scopes": value_kinds.texts,
     "redirect_uri": value_kinds.web_address("http", "a path"),
 }
 
 SERVER_KEYS: dict[str, ValueKind] = {
-    "command": value_kinds.text(),
-    "args": value_kinds.texts(),
+    "command": value_kinds.text,
+    "args": value_kinds.texts,
     "env": value_kinds.text_map("a variable", "="),
-    "cwd": value_kinds.text(),
-    "url": value_kinds.url(),
+    "cwd": value_kinds.text,
+    "url": value_kinds.url,
     "headers": value_kinds.text_map("a header", ":\r\n "),
     "oauth": value_kinds.table(OAUTH_KEYS, OAuthSpec),
     "transport": value_kinds.choice(*TRANSPORTS),
-    "disabled": value_kinds.flag(),
+    "disabled": value_kinds.flag,
     "era": value_kinds.choice("auto", "legacy", "modern", "client"),
     "isolation": value_kinds.choice("auto", "shared", "workspace", "session"),
     "max_concurrency": value_kinds.count(1, _MOST_AT_ONCE),
@@ -103,16 +103,16 @@ SERVER_KEYS: dict[str, ValueKind] = {
     "call_ceiling": value_kinds.seconds(),
     "instance_idle": value_kinds.seconds(),
     "upstream_idle": value_kinds.seconds(),
-    "pin": value_kinds.flag(),
+    "pin": value_kinds.flag,
     "memory_max": value_kinds.size(_SMALLEST_MEMORY_BYTES, _LARGEST_MEMORY_BYTES),
     "cpu_weight": value_kinds.count(1, _LARGEST_CPU_WEIGHT),
-    "blocked_tools": value_kinds.texts(),
+    "blocked_tools": value_kinds.texts,
     "result_limit": value_kinds.size_or_off(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
 }
 
 # Keys of a pack: a switch, and the keys of a server that make sense without a process.
 PACK_KEYS: dict[str, ValueKind] = {
-    "enabled": value_kinds.flag(),
+    "enabled": value_kinds.flag,
     **{
         key: SERVER_KEYS[key]
         for key in ("max_concurrency", "call_timeout", "call_ceiling", "pin", "blocked_tools", "result_limit")

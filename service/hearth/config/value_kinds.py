@@ -36,7 +36,7 @@ class BadValue(ValueError):
 
 
 class ValueKind:
-    """Kind of a value: its check, and its conversion from the text of a variable."""
+    """Kind of a value: its check, and its conversion from the text of a variable; a decorator for checks."""
 
     __slots__ = ("check", "from_text")
 
@@ -72,8 +72,12 @@ def number_from_text(text: str) -> object:
     return text
 
 
+def _split(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
 def _list_from_text(text: str) -> object:
-    return [number_from_text(item.strip()) for item in text.split(",") if item.strip()]
+    return list(map(number_from_text, _split(text)))
 
 
 def seconds(least: float = 0.0) -> ValueKind:
@@ -144,17 +148,15 @@ def _bytes_in(text: str) -> int | None:
     return number * unit if isinstance(number, int) and unit else None
 
 
-def ids() -> ValueKind:
-    """Return the kind of a list of user or group ids."""
-    wanted = "must be a list of numeric ids"
+def _check_ids(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list | tuple):
+        raise BadValue(f"must be a list of numeric ids, not {described(value)}")
+    each = f"must be a numeric id from 0 to {LARGEST_ID}"
+    return tuple(_whole(item, 0, LARGEST_ID, each, index) for index, item in enumerate(value))
 
-    def check(value: object) -> tuple[int, ...]:
-        if not isinstance(value, list | tuple):
-            raise BadValue(f"{wanted}, not {described(value)}")
-        each = f"must be a numeric id from 0 to {LARGEST_ID}"
-        return tuple(_whole(item, 0, LARGEST_ID, each, index) for index, item in enumerate(value))
 
-    return ValueKind(check, _list_from_text)
+# List of user or group ids.
+ids = ValueKind(_check_ids, _list_from_text)
 
 
 def choice(*options: str) -> ValueKind:
@@ -169,15 +171,12 @@ def choice(*options: str) -> ValueKind:
     return ValueKind(check)
 
 
-def flag() -> ValueKind:
-    """Return the kind of a boolean."""
-
-    def check(value: object) -> bool:
-        if not isinstance(value, bool):
-            raise BadValue(f"must be true or false, not {described(value)}")
-        return value
-
-    return ValueKind(check)
+@ValueKind
+def flag(value: object) -> bool:
+    """Check a boolean."""
+    if not isinstance(value, bool):
+        raise BadValue(f"must be true or false, not {described(value)}")
+    return value
 
 
 def _text(value: object, *at: str | int) -> str:
@@ -193,27 +192,21 @@ def _text(value: object, *at: str | int) -> str:
     return value
 
 
-def text() -> ValueKind:
-    """Return the kind of a text that is not empty."""
-
-    def check(value: object) -> str:
-        if not _text(value):
-            raise BadValue("must not be empty")
-        return str(value)
-
-    return ValueKind(check)
+@ValueKind
+def text(value: object) -> str:
+    """Check a text that is not empty."""
+    if not _text(value):
+        raise BadValue("must not be empty")
+    return str(value)
 
 
-def url() -> ValueKind:
-    """Return the kind of an HTTP server's address, on a host or a Unix socket; references may replace parts of it."""
-
-    def check(value: object) -> str:
-        found = _text(value)
-        if not found.startswith("${") and (phrase := addresses.fault(found)):
-            raise BadValue(phrase)
-        return found
-
-    return ValueKind(check)
+@ValueKind
+def url(value: object) -> str:
+    """Check an HTTP server's address, on a host or a Unix socket; references may replace parts of it."""
+    found = _text(value)
+    if not found.startswith("${") and (phrase := addresses.fault(found)):
+        raise BadValue(phrase)
+    return found
 
 
 def web_address(scheme: str, *parts: str) -> ValueKind:
@@ -261,53 +254,32 @@ def table(keys: dict[str, ValueKind], record: Callable[..., object]) -> ValueKin
     return ValueKind(check)
 
 
-def texts() -> ValueKind:
-    """Return the kind of a list of texts, which may be empty."""
-
-    def check(value: object) -> tuple[str, ...]:
-        if not isinstance(value, list):
-            raise BadValue(f"must be a list of texts, not {_kind(value)}")
-        return tuple(_text(item, index) for index, item in enumerate(value))
-
-    return ValueKind(check)
+def _check_texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise BadValue(f"must be a list of texts, not {_kind(value)}")
+    return tuple(_text(item, index) for index, item in enumerate(value))
 
 
-def endpoint() -> ValueKind:
-    """Return the kind of an address on which the daemon listens: a socket's path, or a port of this machine."""
-    wanted = 'must be "unix:/PATH/OF/SOCKET" or "tcp:127.0.0.1:PORT"'
-
-    def check(value: object) -> str:
-        found = _text(value)
-        kind, _, place = found.partition(":")
-        host, _, port = place.rpartition(":")
-        is_path = kind == "unix" and place.startswith(("/", "~/"))
-        is_port = kind == "tcp" and host == "127.0.0.1" and port.isdecimal() and int(port) <= _LAST_PORT
-        if found and not is_path and not is_port:
-            raise BadValue(f"{wanted}, not {described(found)}")
-        return found
-
-    return ValueKind(check)
+# List of texts, which may be empty.
+texts = ValueKind(_check_texts)
 
 
-def host_names() -> ValueKind:
-    """Return the kind of a list of names or addresses for `Host`; in lower case, as they are compared."""
-    return _words(_host_name)
-
-
-def origins() -> ValueKind:
-    """Return the kind of a list of origins, as browsers send them."""
-    return _words(_origin)
+@ValueKind
+def endpoint(value: object) -> str:
+    """Check an address on which the daemon listens: a socket's path, or a port of this machine."""
+    found = _text(value)
+    kind, _, place = found.partition(":")
+    host, _, port = place.rpartition(":")
+    is_path = kind == "unix" and place.startswith(("/", "~/"))
+    is_port = kind == "tcp" and host == "127.0.0.1" and port.isdecimal() and int(port) <= _LAST_PORT
+    if found and not is_path and not is_port:
+        raise BadValue(f'must be "unix:/PATH/OF/SOCKET" or "tcp:127.0.0.1:PORT", not {described(found)}')
+    return found
 
 
 def _words(each: Callable[[str, int], str]) -> ValueKind:
     """Return the kind of a list of texts without commas; in a variable, commas separate them."""
-
-    def check(value: object) -> tuple[str, ...]:
-        found = texts().check(value)
-        assert isinstance(found, tuple)
-        return tuple(each(item, index) for index, item in enumerate(found))
-
-    return ValueKind(check, lambda text: [item.strip() for item in text.split(",") if item.strip()])
+    return ValueKind(lambda value: tuple(each(item, index) for index, item in enumerate(_check_texts(value))), _split)
 
 
 def _host_name(text: str, index: int) -> str:
@@ -335,6 +307,10 @@ def _origin(text: str, index: int) -> str:
         raise BadValue(f'must be an origin as browsers send it: "{likely}", not {described(text)}', index)
     phrase = 'must be an origin such as "https://app.example", and not a pattern for many'
     raise BadValue(f"{phrase}: {described(text)}", index)
+
+
+# Names or addresses for `Host`, in lower case, as they are compared; origins, as browsers send them.
+host_names, origins = _words(_host_name), _words(_origin)
 
 
 def _is_host(text: str) -> bool:

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 from hearth import secret_patterns
 from hearth.clients import backups, discovery, formats
 from hearth.clients.discovery import ClientServer
-from hearth.clients.importer import identity, placeholders, planner, templates
-from hearth.clients.importer.placeholders import ImportEnvironment, Input, UnusablePlaceholder
+from hearth.clients.importer import draft, placeholders, planner
+from hearth.clients.importer.placeholders import ImportEnvironment, Input, Kept, Secret, Text, UnusablePlaceholder
 from hearth.clients.importer.planner import ImportPlan, KnownServers
-from hearth.clients.importer.templates import Kept, Secret, Text
 from hearth.clients.table import KINDS, LOCAL, PROJECT, SCOPES, USER, Table
 from hearth.config import editor
 from hearth.config.loader import FILE_LIMIT_BYTES, read_file
@@ -320,7 +319,7 @@ def program_problem(entry: Mapping[str, Any]) -> str | None:
 
 def literal_secrets(entry: Entry) -> list[tuple[str, str]]:
     """Return the variables and headers whose value is or contains a secret, as (key, name)."""
-    apart = {"env": templates.named, "headers": templates.header}
+    apart = {"env": placeholders.named, "headers": placeholders.header}
     return [
         (key, name)
         for key, hidden in apart.items()
@@ -332,12 +331,12 @@ def literal_secrets(entry: Entry) -> list[tuple[str, str]]:
 def literal_places(entry: Entry) -> list[str]:
     """Return the places of secrets in an entry: `env.NAME`, `headers.NAME`, `args`, `url`."""
     found = [f"{key}.{name}" for key, name in literal_secrets(entry)]
-    found += ["args"] if _has_secret(templates.arguments([_text(each) for each in entry.get("args") or ()])) else []
-    return found + (["url"] if _has_secret([templates.url(_text(entry.get("url") or ""))]) else [])
+    found += ["args"] if _has_secret(placeholders.arguments([_text(each) for each in entry.get("args") or ()])) else []
+    return found + (["url"] if _has_secret([placeholders.url(_text(entry.get("url") or ""))]) else [])
 
 
 def _text(value: str) -> Text:
-    return identity.text_of(value, lambda _: None)
+    return draft.text_of(value, lambda _: None)
 
 
 def _has_secret(texts: Iterable[Text]) -> bool:

@@ -6,8 +6,7 @@ from typing import Any
 from hearth.clients import formats
 from hearth.clients.discovery import ClientServer
 from hearth.clients.importer import planner
-from hearth.clients.importer.placeholders import ImportEnvironment, UnusablePlaceholder
-from hearth.clients.importer.templates import Kept, Secret
+from hearth.clients.importer.placeholders import ImportEnvironment, Kept, Secret, UnusablePlaceholder
 from hearth.clients.table import KINDS, Table
 from hearth.config import ServerSpec
 from hearth.config.layers import Examination

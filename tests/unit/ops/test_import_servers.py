@@ -9,8 +9,7 @@ import pytest
 
 from hearth.cli.main import main
 from hearth.clients import backups
-from hearth.clients.importer.placeholders import UnusablePlaceholder
-from hearth.clients.importer.templates import Kept, Secret
+from hearth.clients.importer.placeholders import Kept, Secret, UnusablePlaceholder
 from hearth.clients.table import Table
 from hearth.errors import Refused
 from hearth.ops import edit_config

@@ -14,8 +14,8 @@ from click.shell_completion import CompletionItem
 from hearth import secret_patterns
 from hearth.cli.messages import suggestion
 from hearth.clients.connector import EntryChange, TableOutcome
-from hearth.clients.importer import templates
-from hearth.clients.importer.templates import Secret
+from hearth.clients.importer import placeholders
+from hearth.clients.importer.placeholders import Secret
 from hearth.clients.table import KINDS
 from hearth.masking import Mask
 from hearth.output.table import clean
@@ -155,7 +155,7 @@ def _is_secret_beside(name: str, word: str) -> bool:
 
 def _secrets_of_arguments(words: Sequence[str]) -> Iterator[str]:
     yield from secret_patterns.of_arguments(words)
-    for text in templates.arguments([(word,) for word in words]):
+    for text in placeholders.arguments([(word,) for word in words]):
         yield from (piece.value for piece in text if isinstance(piece, Secret))
     for before, word in zip(("", *words), words, strict=False):
         header = _HEADER.fullmatch(word.removeprefix("--header="))
@@ -167,13 +167,13 @@ def _secrets_of_arguments(words: Sequence[str]) -> Iterator[str]:
 def _anywhere(name: str, value: str) -> Iterator[str]:
     """Yield the parts of a value that look like secrets, and defaults of references that may be secrets."""
     for part in (value, *_REFERENCE.split(value)):
-        yield from (secret for secret in templates.shapes(part) if not _REFERENCE.fullmatch(secret))
+        yield from (secret for secret in placeholders.shapes(part) if not _REFERENCE.fullmatch(secret))
     for found in _DEFAULT.finditer(value):
         default = found["default"]
         is_named = any(secret_patterns.SECRET_NAME.search(each) for each in (name, found["name"]))
         if not _SCHEME.fullmatch(default) and (is_named or not secret_patterns.is_plain(default)):
             yield default
-        yield from templates.shapes(default)
+        yield from placeholders.shapes(default)
 
 
 # --- names of clients

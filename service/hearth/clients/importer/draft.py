@@ -1,28 +1,34 @@
 """Conversion of one client entry: resolve references, separate secrets, bind a project's server to its folder.
 
-Pure, except for the functions passed in to look at the machine.
+The identity of a draft decides whether two entries mean the same server, whatever their names and files. Pure, except
+for the functions passed in to look at the machine.
 """
 
 import itertools
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from hearth import secret_patterns
 from hearth.clients.discovery import ClientServer
-from hearth.clients.importer import templates
-from hearth.clients.importer.identity import Parts
+from hearth.clients.importer import placeholders
 from hearth.clients.importer.placeholders import (
     ANY,
     SYNTAXES,
     VARIABLES,
     ImportEnvironment,
+    Kept,
     Reader,
+    Secret,
     Syntax,
+    Text,
     UnusablePlaceholder,
+    plain,
+    revealed,
+    written,
 )
-from hearth.clients.importer.templates import Kept, Text, plain, written
 from hearth.config.model import ServerSpec
 from hearth.mcp import isolation
 from hearth.mcp.packages import base
@@ -50,6 +56,26 @@ _ESSENTIAL = ("headersHelper", "authProviderType", "auth")
 _CONTAINERS = ("docker", "podman", "nerdctl")
 _HANDING_ON = ("-e", "--env")
 _ABSOLUTE = re.compile(r"[/~\\]|[A-Za-z]:[/\\]")
+
+_NPX_YES = frozenset({"-y", "--yes"})
+_AUTHORITY = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*://)(?P<user>[^/?#@]*@)?(?P<host>[^/?#]*)")
+_NONE: Mapping[str, Text] = MappingProxyType({})
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
+_KEYRING = "keyring:"
+
+
+class Parts(NamedTuple):
+    """Parts of an entry that its server sees."""
+
+    command: Text | None = None
+    args: Sequence[Text] = ()
+    env: Mapping[str, Text] = _NONE
+    cwd: Text | None = None
+    url: Text | None = None
+    headers: Mapping[str, Text] = _NONE
+    oauth: Mapping[str, Text] = _NONE
+    scopes: tuple[str, ...] = ()
 
 
 class Draft(NamedTuple):
@@ -115,23 +141,23 @@ class _Drafting:
         args = [self._text(value, f"args {number}") for number, value in enumerate(entry.get("args") or [])]
         return Parts(
             command=self._text(entry["command"], "command"),
-            args=templates.arguments(args),
-            env={name: templates.named(name, text) for name, text in self._variables(entry).items()},
+            args=placeholders.arguments(args),
+            env={name: placeholders.named(name, text) for name, text in self._variables(entry).items()},
             cwd=self._cwd(entry.get("cwd")),
         )
 
     def _of_url(self, entry: Mapping[str, Any]) -> Parts:
         headers = {
-            name: templates.header(name, self._text(value, f"headers.{name}", self._syntax_of_header(name)))
+            name: placeholders.header(name, self._text(value, f"headers.{name}", self._syntax_of_header(name)))
             for name, value in (entry.get("headers") or {}).items()
         }
-        url = templates.url(self._text(entry["url"], "url"))
+        url = placeholders.url(self._text(entry["url"], "url"))
         oauth = {name: value for name, value in (entry.get("oauth") or {}).items() if name != "scopes"}
         return Parts(
             url=url,
             headers=headers,
             oauth={
-                name: templates.named(f"oauth-{name}", self._text(value, f"oauth.{name}"))
+                name: placeholders.named(f"oauth-{name}", self._text(value, f"oauth.{name}"))
                 for name, value in oauth.items()
             },
             scopes=tuple((entry.get("oauth") or {}).get("scopes") or ()),
@@ -234,15 +260,15 @@ class _Drafting:
 
 
 def _isolation(parts: Parts, of_a_project: bool) -> tuple[isolation.Mode, str]:
-    command, cwd, url = (_shape(text) if text else None for text in (parts.command, parts.cwd, parts.url))
-    mode, reason = isolation.initial(command, [_shape(text) for text in parts.args], cwd, url)
+    command, cwd, url = (shape(text) if text else None for text in (parts.command, parts.cwd, parts.url))
+    mode, reason = isolation.initial(command, [shape(text) for text in parts.args], cwd, url)
     others = (*parts.env.values(), *parts.headers.values())
     kept = [piece for text in others for piece in text if isinstance(piece, Kept)]
     if mode == isolation.SHARED and any(map(_is_folder, kept)):
         return isolation.WORKSPACE, isolation.RELATIVE
     if mode == isolation.SHARED and of_a_project and command:
         # Relative paths in the command are relative to the project's folder now.
-        args = [_shape(text) for text in parts.args]
+        args = [shape(text) for text in parts.args]
         return isolation.initial(command, args, None, None, project_scope=True)
     return mode, reason
 
@@ -251,7 +277,7 @@ def _is_folder(reference: Kept) -> bool:
     return isolation.initial("x", [reference.written])[0] == isolation.WORKSPACE
 
 
-def _shape(text: Text) -> str:
+def shape(text: Text) -> str:
     """Return the text for the isolation policy, with its secrets replaced."""
     return written(text, lambda secret: "secret")
 
@@ -266,3 +292,92 @@ def _unset(name: str) -> str:
     if not secret_patterns.SECRET_NAME.search(name):
         return stays
     return f"{stays}; or type `hearth secret set {name}`, and write ${{keyring:{name}}} in its place"
+
+
+# --- identity
+
+
+def identity(parts: Parts, which: Callable[[str], str | None], with_folder: bool = True) -> Hashable:
+    """Return a key that is equal for entries of the same server. `which` finds a program on PATH.
+
+    These differences are ignored: the order of variables and of headers, `-y` of `npx`, a slash at the end of an
+    address, and the full path of a program that PATH leads to anyway; names, timeouts and all other settings that the
+    server's process does not see. The key contains secrets: compare it, and do not keep it.
+    """
+    command = revealed(parts.command) if parts.command else ""
+    args = [revealed(text) for text in parts.args]
+    name = base(command)
+    if re.search(r"[/\\]", command) and which(re.split(r"[/\\]", command)[-1]) == command:
+        command = re.split(r"[/\\]", command)[-1]
+    return (
+        command,
+        tuple(_without_yes(args) if name == "npx" else args),
+        _sorted(parts.env),
+        _folder(revealed(parts.cwd)) if parts.cwd and with_folder else "",
+        _address(revealed(parts.url)) if parts.url else "",
+        _sorted({header.lower(): text for header, text in parts.headers.items()}),
+        _sorted(parts.oauth),
+        parts.scopes,
+    )
+
+
+def _without_yes(args: list[str]) -> list[str]:
+    """Return the arguments without the option that answers npx's question, which stands before the package."""
+    first = next((number for number, word in enumerate(args) if not word.startswith("-")), len(args))
+    return [word for word in args[:first] if word not in _NPX_YES] + args[first:]
+
+
+def _sorted(texts: Mapping[str, Text]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, revealed(text)) for name, text in texts.items()))
+
+
+def _folder(path: str) -> str:
+    return path.rstrip("/\\") or path
+
+
+def _address(url: str) -> str:
+    found = _AUTHORITY.match(url)
+    authority = found["scheme"].lower() + (found["user"] or "") + found["host"].lower() if found else ""
+    path, mark, query = url[found.end() if found else 0 :].partition("?")
+    return authority + path.rstrip("/") + mark + query
+
+
+# --- configured servers
+
+
+def parts_of(spec: ServerSpec, secret: Callable[[str], str | None]) -> Parts:
+    """Return the parts of a configured server. `secret` returns the secret stored under a name."""
+
+    def text(value: str) -> Text:
+        return text_of(value, secret)
+
+    oauth = {name: getattr(spec.oauth, name) for name in spec.oauth.fields}
+    return Parts(
+        command=text(spec.command) if spec.command else None,
+        args=[text(value) for value in spec.args],
+        env={name: text(value) for name, value in spec.env.items()},
+        cwd=text(spec.cwd) if spec.cwd else None,
+        url=text(spec.url) if spec.url else None,
+        headers={name: text(value) for name, value in spec.headers.items()},
+        oauth={name: text(value) for name, value in oauth.items() if isinstance(value, str)},
+        scopes=spec.oauth.scopes,
+    )
+
+
+def text_of(value: str, secret: Callable[[str], str | None]) -> Text:
+    """Return a value of the config, split at its references."""
+    pieces: list[str | Secret | Kept] = []
+    at = 0
+    for match in _REFERENCE.finditer(value):
+        pieces += [value[at : match.start()], _piece(match, secret)]
+        at = match.end()
+    return tuple(piece for piece in (*pieces, value[at:]) if piece != "")
+
+
+def _piece(match: re.Match[str], secret: Callable[[str], str | None]) -> str | Secret | Kept:
+    inner = match[1]
+    if inner is None:
+        return "${"
+    name = inner.removeprefix(_KEYRING)
+    found = secret(name) if inner.startswith(_KEYRING) else None
+    return Kept(match[0]) if found is None else Secret(found, name)

@@ -1,7 +1,6 @@
 """Import plan: from the entries of all clients to servers of Hearth's config.
 
-    draft      one entry: references resolved, secrets separated
-    identity   which entries are the same server
+    draft      one entry: references resolved, secrets separated; which entries are the same server
     planner    all entries: merged, named, and compared with the configured servers
 
 Pure, except for the functions passed in to look at the machine.
@@ -17,11 +16,16 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from hearth.clients.discovery import ClientServer
-from hearth.clients.importer import identity
-from hearth.clients.importer.draft import Draft, EnvFile, Program, draft
-from hearth.clients.importer.identity import Parts, parts_of
-from hearth.clients.importer.placeholders import ImportEnvironment, UnusablePlaceholder
-from hearth.clients.importer.templates import Kept, Secret, Text, plain, written
+from hearth.clients.importer.draft import Draft, EnvFile, Parts, Program, draft, identity, parts_of, shape
+from hearth.clients.importer.placeholders import (
+    ImportEnvironment,
+    Kept,
+    Secret,
+    Text,
+    UnusablePlaceholder,
+    plain,
+    written,
+)
 from hearth.clients.table import Table
 from hearth.config import ServerSpec
 from hearth.config.schema import SERVER_KEYS
@@ -197,7 +201,7 @@ class _Planning:
         return sorted(groups.values(), key=lambda group: order[id(group[0])])
 
     def _key(self, parts: Parts) -> Hashable:
-        return identity.key(parts, self._known.which)
+        return identity(parts, self._known.which)
 
     def _server(self, group: list[Draft]) -> ImportedServer | None:
         first = group[0]
@@ -287,13 +291,10 @@ def _isolation(first: Draft) -> dict[str, str]:
 
     Without the key, Hearth can still change its choice by what it learns of the server later.
     """
-    parts = first.parts
-
-    def shape(text: Text | None) -> str | None:
-        return written(text, lambda secret: "secret") if text else None
-
-    args = [shape(value) or "" for value in parts.args]
-    own, _ = isolation.initial(shape(parts.command), args, shape(parts.cwd), shape(parts.url))
+    command, cwd, url = (
+        shape(text) if text else None for text in (first.parts.command, first.parts.cwd, first.parts.url)
+    )
+    own, _ = isolation.initial(command, [shape(text) for text in first.parts.args], cwd, url)
     return {} if own == first.mode else {"isolation": first.mode}
 
 

@@ -22,7 +22,7 @@ from hearth.clients.importer import placeholders
     ],
 )
 def test_variables_are_read(text: str, found: dict[str, str]) -> None:
-    assert placeholders.parse(text) == found
+    assert placeholders.parse_env_file(text) == found
 
 
 def test_a_file_that_cannot_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:

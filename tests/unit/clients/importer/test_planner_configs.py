@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hearth.clients import connector, discovery
-from hearth.clients.importer.templates import Secret
+from hearth.clients.importer.placeholders import Secret
 from hearth.clients.table import Table
 from hearth.errors import ConfigError
 from hearth.paths import Places

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from hearth.clients.importer.placeholders import UnusablePlaceholder
-from hearth.clients.importer.templates import Kept, Secret
+from hearth.clients.importer.placeholders import Kept, Secret, UnusablePlaceholder
 from hearth.clients.table import Table
 from unit.clients.imports import FOLDER, Shell, entry, found, plan
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from hearth.clients.importer import planner, templates
-from hearth.clients.importer.templates import plain
+from hearth.clients.importer import placeholders, planner
+from hearth.clients.importer.placeholders import plain
 from unit.clients.imports import Shell, entry, found, plan
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
@@ -233,6 +233,6 @@ def test_a_private_key_is_one_secret() -> None:
 
 def test_what_is_taken_apart_is_what_was_there() -> None:
     for text in ("a https://u:pw@h/x?token=abcdefgh&y=1 b", f"{JWT} {JWT}", "", "plain", "\0"):
-        pieces = templates.url((text,))
+        pieces = placeholders.url((text,))
         assert "".join(piece if isinstance(piece, str) else piece[0] for piece in pieces) == text
-    assert plain(templates.url(("plain",))) == "plain"
+    assert plain(placeholders.url(("plain",))) == "plain"
