@@ -1,8 +1,11 @@
 """What the tests of clients share."""
 
+import json
 from pathlib import Path
 
 import pytest
+
+from unit.clients.connected_files import TREE
 
 
 @pytest.fixture(autouse=True)
@@ -16,3 +19,11 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of files are written, and no power fails."""
     monkeypatch.setattr("os.fsync", lambda descriptor: None)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A client's file with two servers."""
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps(TREE, indent=2))
+    return path

@@ -1,62 +1,16 @@
 """Clients connected and disconnected: their files come back as they were, whatever happens in between."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hearth.clients import backups, connector, discovery, launcher
-from hearth.clients.table import Table
-from hearth.config.document import parse
+from hearth.clients import connector, discovery, launcher
 from hearth.errors import ConfigError, FileAccessError, Refused
 from hearth.host import edited_files
 from hearth.paths import Places
-
-GIT = {"command": "uvx", "args": ["mcp-server-git"], "env": {"TOKEN": "s3cret"}, "timeout": 5}
-TIME = {"url": "https://time.example/mcp", "headers": {"Authorization": "Bearer x"}}
-TREE = {"theme": "dark", "mcpServers": {"git": GIT, "time": TIME}}
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "mcp.json"
-    path.write_text(json.dumps(TREE, indent=2))
-    return path
-
-
-def table(file: Path, client: str = "cursor", *keys: str) -> Table:
-    return Table(client, str(file), keys or ("mcpServers",), "user", None)
-
-
-def connect(file: Path, whole: bool = False, client: str = "cursor", **replace: str) -> connector.TableOutcome:
-    return connector.connect(table(file, client), replace, whole, Places())
-
-
-def tree(file: Path) -> dict[str, Any]:
-    return parse(str(file), file.read_bytes()).tree
-
-
-def kept(state: Path) -> list[str]:
-    folder = state / "state" / "hearth" / "clients"
-    return os.listdir(folder) if folder.exists() else []
-
-
-def copies(state: Path) -> list[str]:
-    return [path.read_text() for path in (state / "state" / "hearth" / "clients").iterdir() if path.suffix != ".json"]
-
-
-def path_in(note: str) -> str:
-    return next(word for word in note.replace(": ", " ").split() if word.endswith((".kept", ".original")))
-
-
-def only_copy(state: Path, note: str = "") -> str:
-    """What is kept, once nothing is connected; a note, if given, has its place."""
-    (copy,) = (state / "state" / "hearth" / "clients").iterdir()
-    assert copy.stat().st_mode & 0o777 == 0o600
-    assert not note or path_in(note) == str(copy)
-    return copy.read_text()
+from unit.clients.connected_files import GIT, TIME, TREE, connect, copies, kept, only_copy, path_in, table, tree
 
 
 def test_an_entry_is_replaced_by_the_bridge_to_its_server(file: Path) -> None:
@@ -431,90 +385,3 @@ def test_what_was_never_connected_is_left(file: Path) -> None:
     former = file.read_bytes()
     assert connector.disconnect(table(file)) == connector.TableOutcome(table(file), [], [])
     assert file.read_bytes() == former
-
-
-# --- what is kept
-
-
-def test_a_change_that_was_never_made_is_not_undone(file: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    former = file.read_bytes()
-    # As when the power fails between the two: the trace is there, the change is not.
-    monkeypatch.setattr("hearth.host.edited_files.replace", lambda *_: True)
-    connect(file, git="git")
-    monkeypatch.undo()
-    monkeypatch.setenv("XDG_STATE_HOME", str(state / "state"))
-    assert kept(state) != []
-    connector.disconnect(table(file))
-    assert file.read_bytes() == former
-    assert kept(state) == []
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"path": 5, "original": null, "left": "", "splices": [1]}'])
-def test_a_trace_that_makes_no_sense_is_named(file: Path, content: str) -> None:
-    connect(file, git="git")
-    Path(backups.place(str(file))).write_text(content)
-    with pytest.raises(ConfigError, match="cannot be read"):
-        connector.disconnect(table(file))
-
-
-def test_a_damaged_trace_concerns_its_own_file_only(file: Path, tmp_path: Path) -> None:
-    connect(file, git="git")
-    Path(backups.place(str(file))).write_text("{")
-    other = tmp_path / "other.json"
-    assert connect(other, whole=True).is_made
-    assert connector.connected() == [table(other)]
-    (problem,) = connector.damaged()
-    assert backups.place(str(file)) in problem
-    assert connector.disconnect(table(other)).is_removed
-
-
-def test_a_copy_that_is_not_what_it_was_is_not_brought_back(file: Path, state: Path) -> None:
-    connect(file, git="git")
-    (copy,) = (state / "state" / "hearth" / "clients").glob("*.original")
-    copy.write_text("{}")
-    with pytest.raises(ConfigError, match="not as it was written"):
-        connector.disconnect(table(file))
-
-
-@pytest.mark.parametrize("empty", ["{ }", "{\n\n}", "{ // none yet\n}", "null"])
-def test_a_table_that_was_empty_in_its_own_way_is_so_again(tmp_path: Path, empty: str) -> None:
-    file = tmp_path / ".claude.json"
-    file.write_text(f'{{"theme": "dark", "projects": {{"/p": {{"mcpServers": {empty}}}}}, "mcpServers": {empty}}}')
-    former = file.read_text()
-    user, local = table(file, "claude-code"), table(file, "claude-code", "projects", "/p", "mcpServers")
-    for each in (user, local):
-        connector.connect(each, {}, True, Places())
-    # Not as it was left, so that each is undone by itself.
-    file.write_text(file.read_text().replace("dark", "light"))
-    for each in (user, local):
-        assert connector.disconnect(each).notes == []
-    assert file.read_text() == former.replace("dark", "light")
-
-
-# --- comments of Codex's file
-
-
-CODEX = (
-    "# mine\r\n[mcp_servers.git]   # by hand, do not touch  \r\ncommand = 'uvx' # gone while connected\r\n"
-    "[mcp_servers.git.env] # of the variables\r\nA = '1'\r\n\r\n[tui] # last\r\nx = 1\r\n"
-)
-
-
-def test_a_comment_behind_the_header_of_a_table_stays_and_every_byte_comes_back(tmp_path: Path) -> None:
-    file = tmp_path / "config.toml"
-    file.write_bytes(CODEX.encode())
-    codex = Table("codex", str(file), ("mcp_servers",), "user", None)
-    outcome = connector.connect(codex, {"git": "git"}, False, Places())
-    lines = file.read_bytes().decode().split("\r\n")
-    assert lines[:2] == ["# mine", "[mcp_servers.git]   # by hand, do not touch  "]
-    assert lines[2].startswith("command = ")
-    assert lines[-3:] == ["[tui] # last", "x = 1", ""]
-    assert [change.name for change in outcome.changes] == ["git"]
-    # Saved by the client meanwhile: then the entry is brought back, and the rest stays.
-    file.write_bytes(file.read_bytes().replace(b"x = 1", b"x = 2"))
-    assert connector.connect(codex, {"git": "git"}, False, Places()).changes == []
-    connector.disconnect(codex)
-    assert file.read_bytes() == CODEX.replace("x = 1", "x = 2").encode()
-    connector.connect(codex, {"git": "git"}, False, Places())
-    assert connector.disconnect(codex).is_exact
-    assert file.read_bytes() == CODEX.replace("x = 1", "x = 2").encode()
