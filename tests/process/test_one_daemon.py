@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from hearth import profile_lock, registry
+from hearth import registry
 from hearth.daemon.daemon_lock import DaemonLock
 from hearth.host import listening
 from hearth.host.locks import Lock
 from hearth.paths import Places
-from hearth.profile_lock import ProfileLock
+from hearth.registry import ProfileLock
 from support.daemon import Scratch
 from support.kernel import BOUND_SECONDS, describe, pids_at_home, until
 from support.requirements import needs_program, needs_root
@@ -143,7 +143,7 @@ def places(scratch: Scratch, monkeypatch: pytest.MonkeyPatch) -> Places:
 
 def leave_record(places: Places) -> Lock:
     """Write the record of a daemon that was killed; return its lock, which is free."""
-    path = os.path.join(profile_lock.folder_of(places.key), profile_lock.machine())
+    path = os.path.join(registry.profile_folder(places.key), registry.machine())
     os.makedirs(os.path.dirname(path), 0o700)
     Path(path + ".json").write_text(json.dumps({"socket": "/nowhere/mcp.sock", "pid": 1}))
     return Lock(path + ".lock")

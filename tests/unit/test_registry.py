@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hearth import registry
 from hearth.errors import FileAccessError
 from hearth.host import processes
+from hearth.host.locks import Lock
 from hearth.paths import Places
 from hearth.registry import RegistryEntry
 from support.requirements import needs_root
@@ -174,7 +175,7 @@ def test_a_file_in_place_of_the_folder_is_one_sentence(places: Places) -> None:
     with pytest.raises(FileAccessError, match="should be a folder and is a file; move it away"):
         registry.prepare(places)
     with pytest.raises(FileAccessError, match="a part of the path is a file"):
-        registry.Lock(places.daemon_lock).acquire()
+        Lock(places.daemon_lock).acquire()
 
 
 @pytest.mark.root

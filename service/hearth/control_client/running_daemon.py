@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from hearth import __version__, paths, profile_lock, registry
+from hearth import __version__, paths, registry
 from hearth.control_client import service_state
 from hearth.control_client.connection import ControlConnection
 from hearth.errors import Unreachable
@@ -44,7 +44,7 @@ def find(places: Places) -> RunningDaemon | None:
 def _find_elsewhere(places: Places) -> RunningDaemon | None:
     if system.is_windows() or places.named:
         return None
-    for named in profile_lock.held(places.key):
+    for named in registry.profile_sockets(places.key):
         daemon = _find_here(Places(places.profile, places.config, named=named))
         if daemon is not None and listening.answers(daemon.endpoint):
             return daemon
@@ -110,7 +110,7 @@ def absent(places: Places) -> dict[str, Any]:
 def own_daemons() -> Iterator[tuple[str, RunningDaemon]]:
     """Yield each running daemon with its key: its profile, or the hash of its config's path."""
     # The default daemon may be one of the system's systemd, whatever the folders show.
-    keys = {paths.DEFAULT_PROFILE, *_keys(os.path.join(paths.runtime_dir(), "mcp")), *profile_lock.keys()}
+    keys = {paths.DEFAULT_PROFILE, *_keys(os.path.join(paths.runtime_dir(), "mcp")), *registry.profiles()}
     for key in sorted(keys):
         try:
             # The hash of a config's path leads to the same folder and socket as the path.

@@ -7,8 +7,9 @@ import time
 from hearth import __version__, registry
 from hearth.errors import AlreadyRunning, FileAccessError, RunsElsewhere, StartError
 from hearth.host import listening, processes, signals, system
+from hearth.host.locks import Lock
 from hearth.paths import Places
-from hearth.profile_lock import ProfileLock
+from hearth.registry import ProfileLock
 from hearth.wire.frames import PROTOCOL_VERSION
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ class DaemonLock:
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self._lock = registry.Lock(places.daemon_lock)
+        self._lock = Lock(places.daemon_lock)
         self._profile = ProfileLock(places)
         self._started_at = time.time()
 

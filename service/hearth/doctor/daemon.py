@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import hearth
-from hearth import profile_lock, registry
+from hearth import registry
 from hearth.control_client.connection import last_resort
 from hearth.doctor.context import CheckContext, environment_of
 from hearth.findings import Finding, FixRequest
@@ -95,7 +95,7 @@ def look(context: CheckContext) -> DaemonFacts:
 
 def _others(places: Places) -> dict[str, bool]:
     """Return the sockets of other daemons of the profile on this machine, and whether each answers from here."""
-    paths = (path for path in profile_lock.held(places.key) if path != (places.named or places.folder + ".sock"))
+    paths = (path for path in registry.profile_sockets(places.key) if path != (places.named or places.folder + ".sock"))
     others = {path: Places(places.profile, places.config, named=path) for path in paths}
     return {path: listening.answers(registry.endpoint(other)) for path, other in others.items()}
 
