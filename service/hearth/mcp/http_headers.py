@@ -7,17 +7,34 @@
 import base64
 import re
 from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from hearth.errors import MessageError
-from hearth.mcp import header_annotations, versions
+from hearth.mcp import versions
 from hearth.wire import json
 from hearth.wire.values import RawBytes, members, text
 
 METHOD = "Mcp-Method"
 NAME = "Mcp-Name"
 
-Index = header_annotations.Index
-InvalidAnnotation = header_annotations.InvalidAnnotation
+ANNOTATION = "x-mcp-header"
+PARAM_PREFIX = "Mcp-Param-"
+
+# Header by the path of properties to its value.
+Index = dict[tuple[str, ...], str]
+
+_TYPES = ("string", "integer", "boolean")
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+# Keywords of JSON Schema (2020-12, and what it replaced) that hold a schema or an array of schemas …
+_SCHEMAS = (
+    "items", "prefixItems", "additionalItems", "contains", "unevaluatedItems", "additionalProperties",
+    "unevaluatedProperties", "propertyNames", "oneOf", "anyOf", "allOf", "not", "if", "then", "else", "contentSchema",
+)  # fmt: skip
+# … or an object of them.
+_NAMED_SCHEMAS = ("patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions")
+# More digits than any number that both sides can hold; longer ones are compared as they are written.
+_NUMBER_CHARACTERS = 40
 
 # Member of the params that `Mcp-Name` repeats.
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -31,15 +48,66 @@ _DECIMAL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 # --- annotations
 
 
+class InvalidAnnotation(ValueError):
+    """Error for a tool whose `x-mcp-header` breaks the rules: a client must not offer it."""
+
+
 def index(input_schema: RawBytes) -> Index:
     """Return the header of each annotated argument. Raises InvalidAnnotation."""
     data = bytes(input_schema)
-    if not header_annotations.may_be_in(data):
+    if not _may_be_annotated(data):
         return {}
     try:
-        return header_annotations.find(json.loads(data))
+        return _annotations(json.loads(data))
     except MessageError as exc:
         raise InvalidAnnotation(f"the input schema cannot be read: {exc}") from exc
+
+
+def _may_be_annotated(schema: bytes) -> bool:
+    """Tell whether a schema, or a list of schemas, may have an annotation: most have none, and need not be parsed."""
+    return ANNOTATION.encode() in schema or b"\\u00" in schema
+
+
+def _annotations(root: Any) -> Index:
+    """Return the header of each annotated argument of an input schema. Raises InvalidAnnotation."""
+    found: Index = {}
+    # A path of None: the chain of properties is broken here, and nothing may be annotated.
+    pending: list[tuple[tuple[str, ...] | None, Any]] = [((), root)]
+    while pending:
+        path, schema = pending.pop()
+        if isinstance(schema, dict):
+            if ANNOTATION in schema:
+                _add(found, path, schema)
+            pending += _inside(path, schema)
+    return found
+
+
+def _inside(path: tuple[str, ...] | None, schema: dict[str, Any]) -> list[tuple[tuple[str, ...] | None, Any]]:
+    found: list[tuple[tuple[str, ...] | None, Any]] = []
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        found += [(None if path is None else (*path, name), inner) for name, inner in properties.items()]
+    for keyword in _SCHEMAS:
+        inner = schema.get(keyword)
+        found += [(None, item) for item in (inner if isinstance(inner, list) else [inner])]
+    for keyword in _NAMED_SCHEMAS:
+        inner = schema.get(keyword)
+        found += [(None, item) for item in (inner.values() if isinstance(inner, dict) else [])]
+    return found
+
+
+def _add(found: Index, path: tuple[str, ...] | None, schema: dict[str, Any]) -> None:
+    name = schema[ANNOTATION]
+    if not path:
+        raise InvalidAnnotation(f"{ANNOTATION} {name!r} stands where no chain of properties leads to")
+    where = ".".join(path)
+    if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+        raise InvalidAnnotation(f"{ANNOTATION} of {where} is {name!r}, which is no name of a header")
+    if schema.get("type") not in _TYPES:
+        raise InvalidAnnotation(f"{ANNOTATION} of {where}: its type must be one of {', '.join(_TYPES)}")
+    if name.lower() in (other.removeprefix(PARAM_PREFIX).lower() for other in found.values()):
+        raise InvalidAnnotation(f"{ANNOTATION} {name!r} is there twice")
+    found[path] = PARAM_PREFIX + name
 
 
 # --- sending
@@ -91,7 +159,7 @@ def _leaf(arguments: RawBytes | None, path: tuple[str, ...]) -> bytes:
 
 def _text(leaf: bytes) -> str:
     """Return the value as text."""
-    return text(leaf) or "" if leaf[:1] == b'"' else header_annotations.written(leaf.decode())
+    return text(leaf) or "" if leaf[:1] == b'"' else _written(leaf.decode())
 
 
 # --- receiving
@@ -150,8 +218,8 @@ def _same(leaf: bytes, found: str) -> bool:
     if found == _readable(_text(leaf)):
         return True
     # Numbers are compared as such: 42.0 is 42.
-    number = None if leaf[:1] == b'"' or not _DECIMAL.fullmatch(found) else header_annotations.number(leaf.decode())
-    return number is not None and number == header_annotations.number(found)
+    number = None if leaf[:1] == b'"' or not _DECIMAL.fullmatch(found) else _number(leaf.decode())
+    return number is not None and number == _number(found)
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:
@@ -161,3 +229,20 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _mismatch(header: str, how: str) -> MessageError:
     return MessageError(f"header {header} {how}", versions.HEADER_MISMATCH)
+
+
+def _written(literal: str) -> str:
+    """Return a number or boolean as a header has it: integers in decimal, others unchanged, for the server to judge."""
+    found = _number(literal)
+    # Written out, a large exponent would fill the memory.
+    if found is None or found.adjusted() >= _NUMBER_CHARACTERS or found != int(found):
+        return literal
+    return str(int(found))
+
+
+def _number(literal: str) -> Decimal | None:
+    """Return the number that a literal stands for; None for one that is no number, or has too many digits."""
+    try:
+        return Decimal(literal) if len(literal) <= _NUMBER_CHARACTERS else None
+    except InvalidOperation:  # a boolean, or an exponent beyond all bounds
+        return None
