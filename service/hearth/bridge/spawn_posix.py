@@ -7,7 +7,7 @@ from time import monotonic, sleep
 
 from hearth.bridge.client_io import is_ready
 
-assert sys.platform != "win32", "Windows has `child_windows`"
+assert sys.platform != "win32", "Windows has `spawn_windows`"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

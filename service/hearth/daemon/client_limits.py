@@ -3,10 +3,10 @@
 The rate limits stop a runaway program, not an attacker: every client here belongs to this user. On the socket they are
 off by default; over TCP they are on, far above what an agent sends. Messages whose loss would do harm always pass:
 answers to client requests, without which a call never ends, `notifications/cancelled` and `notifications/initialized`.
-These messages count all the same. This part is pure: the caller provides the clock.
+These messages count all the same. `RateLimiter` is pure: the caller provides the clock.
 
-A slow reader stalls no other client: it loses notices first, then its connection. Answers are kept up to a limit, and
-one message is always accepted into an empty queue, whatever its size.
+`Outbox` is the output queue. A slow reader stalls no other client: it loses notices first, then its connection.
+Answers are kept up to a limit, and one message is always accepted into an empty queue, whatever its size.
 """
 
 import asyncio

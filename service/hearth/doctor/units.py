@@ -258,9 +258,9 @@ def _hidden(path: str) -> str:
 
 
 def interpreter(text: str) -> str:
-    """Return the program of a unit's ExecStart= line, the inverse of `host.units.exec_word`; empty if there is none.
+    """Return the program of a unit's ExecStart= line, the inverse of `host.linux.units.exec_word`.
 
-    Pure.
+    Empty if there is none. Pure.
     """
     line = next((line for line in text.splitlines() if line.startswith(_EXEC)), "").removeprefix(_EXEC).strip()
     word = line[1:].partition('"')[0] if line.startswith('"') else line.partition(" ")[0]

@@ -1,4 +1,4 @@
-"""Bindings of sessions to instances, and the log level that the sessions of an instance want.
+"""Servers of a daemon, bindings of sessions to their instances, roots of clients, and log levels of servers.
 
 Sessions hold the instances that they use; unheld instances are stopped. A server is as verbose as its most demanding
 client asks, and each client gets what it asked for.

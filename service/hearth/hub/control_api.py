@@ -1,4 +1,4 @@
-"""Interface to frontends (frames, HTTP, session lines, dashboard, packs): commands about the daemon, and its status.
+"""Interface to frontends (control frames, HTTP, packs): commands about the daemon, and its status.
 
 `hearth.daemon.control` implements the commands. A frontend authorizes its client first and passes the session that
 asks, if there is one: its request is put to the owner (`client_requests.obtain_approval`). The status of sessions and

@@ -7,6 +7,8 @@
   not end the call (input required, another era, a login) are handled here, too.
 
 The router reads messages and answers requests that need no server; it calls `authorize` for those, too, with no target.
+Not for `ping`, for the search tools that only list, and for full texts of large results: a session reads there what it
+has seen already.
 """
 
 import functools

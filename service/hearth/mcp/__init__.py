@@ -1,4 +1,4 @@
-"""Rules of MCP, without any I/O: eras, names, probing, translation.
+"""Rules of MCP, without any I/O: revisions, catalogs, translation, questions, suspended calls, search.
 
 Nothing here imports asyncio, socket, os or logging.
 """

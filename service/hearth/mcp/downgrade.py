@@ -9,7 +9,7 @@
 
 Unknown members stay: no revision forbids them. A strict client rejects a whole list for one definition, and a whole
 result for one block; this module prevents that. Questions of servers to clients are rewritten by
-`client_requests`. Revisions are dates, so they compare as text.
+`questions`. Revisions are dates, so they compare as text.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """JSON-RPC connection to one MCP server: matches answers to requests, and passes all other messages to its owner.
 
 Knows nothing of tools or sessions. Every request has a `Waiter`, which is called exactly once. The subclasses in
-`stdio` and `http` transport the bytes.
+`stdio`, `http.connection` and `pack_api` transport the messages.
 """
 
 import logging

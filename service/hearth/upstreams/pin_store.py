@@ -3,6 +3,7 @@
 There is one private file for each server of a profile, by its name: another token or another version of the program is
 no reason to trust it again. The daemon writes a file when something is new, the command line when something is
 approved; a lock serializes the two. An unreadable file grants nothing: all tools of a pinned server are withheld then.
+`ToolPinning` withholds the tools of one server that are not approved.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """Connection to a server that runs as a child process and speaks MCP on its standard streams.
 
-Its messages are read with a budget for each turn of the event loop. A server that floods its output would leave no time
-for others: handling the messages of one read takes 20 ms. Beyond the budget the rest waits for the next turn, and the
-server blocks on its pipe.
+`MessageReader` reads messages with a budget for each turn of the event loop. A server that floods its output would
+leave no time for others: handling the messages of one read takes 20 ms. Beyond the budget the rest waits for the next
+turn, and the server blocks on its pipe.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """Supervisor of one instance: its state, its timer, its waiters, its load and the end of its connections.
 
-`supervision` decides; the supervised instance acts.
+`supervision` decides; the supervised instance acts. `Terminations` sees connections to their end, `IdleReaper` ends
+unused instances.
 """
 
 import asyncio

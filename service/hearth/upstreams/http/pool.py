@@ -1,7 +1,7 @@
 """HTTP client for one server: connections, headers, redirects, and messages for network failures.
 
-The only module here that knows httpx, which takes longer to import than everything else that a daemon needs: nothing
-imports this one before a server with a url is started. Knows nothing of MCP.
+Only this module and `client` import httpx, which takes longer to import than everything else that a daemon needs:
+nothing imports them before a server with a url is started. Knows nothing of MCP.
 """
 
 import asyncio
