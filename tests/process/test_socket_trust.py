@@ -103,8 +103,8 @@ def test_a_bridge_to_an_http_server_sends_nothing_where_others_may_have_put_the_
     scene: Stage, fake: FakeDaemon
 ) -> None:
     with bridge_to(f"unix:{scene.socket}", "--header", "Authorization: Bearer mine") as bridge:
-        message = bridge.ask("ping")["error"]["message"]
-    assert f"nothing was sent to unix:{scene.socket}: user {stranger().pw_uid} listens" in message
+        message = bridge.ask("tools/list", _modern=True)["error"]["message"]
+    assert f"nothing was sent: user {stranger().pw_uid} listens on {scene.socket}" in message
     assert set(fake.heard()) == {ord("+")}
 
 
@@ -116,7 +116,7 @@ def test_a_bridge_to_an_http_server_believes_a_user_in_folders_that_no_third_use
             fake_daemon(Path(place, "s.sock"), scene.home / "heard", refusal) as fake,
             bridge_to(f"unix:{place}/s.sock") as bridge,
         ):
-            assert "error" in bridge.ask("ping")
+            assert "error" in bridge.ask("tools/list", _modern=True)
             assert b"POST /mcp" in fake.heard()
 
 
