@@ -67,13 +67,18 @@ def test_a_port_of_hearth_gets_its_token_only_when_it_is_given(other: Scratch) -
         assert text_of(bridge.call("echo__echo", text="legacy")) == "legacy"
 
 
-@pytest.mark.parametrize("way", ["socket", "link", "port"])
+@pytest.mark.parametrize("way", ["socket", "link", "port", "mapped"])
 def test_the_daemon_does_not_connect_to_itself(scratch: Scratch, way: str) -> None:
     scratch.configure({"echo": server("echo")})
     scratch.start("--http", "127.0.0.1:0")
     (scratch.home / "link").symlink_to(scratch.socket)
-    url = {"socket": f"unix:{scratch.socket}", "link": "unix:~/link", "port": f"{port_of(scratch)}/mcp"}[way]
-    url = url.replace("127.0.0.1", "localhost")
+    port = f"{port_of(scratch)}/mcp"
+    url = {
+        "socket": f"unix:{scratch.socket}",
+        "link": "unix:~/link",
+        "port": port.replace("127.0.0.1", "localhost"),
+        "mapped": port.replace("127.0.0.1", "[::ffff:127.0.0.1]"),
+    }[way]
     with bridge_to(url, scratch=scratch) as bridge:
         sentence = bridge.ask("tools/list", _modern=True)["error"]["message"]
         assert "nothing was sent: this is Hearth's own address; leave --to out" in sentence

@@ -9,6 +9,7 @@ from hearth.hub.bindings import read_headers
 
 # Time for a bridge to resolve references: a keyring may ask a person to unlock it, and the bridge allows that a minute.
 LOOKUP_SECONDS = 65.0
+_MAPPED = "::ffff:"
 
 Headers = list[tuple[str, str]]
 
@@ -74,6 +75,13 @@ def is_same_listener(name: object, peer: object, local: object) -> bool:
     """Tell whether a listener of that name has the address `peer`, reached from `local`."""
     if not (isinstance(name, tuple) and isinstance(peer, tuple) and isinstance(local, tuple)):
         return bool(name) and name == peer
-    # A listener on all addresses is reached by any address of this machine, from the same one.
-    is_any = name[0] in ("0.0.0.0", "::") and peer[0] == local[0]  # noqa: S104  # only compared
-    return bool(name[1] == peer[1] and (name[0] == peer[0] or is_any))
+    host, own, source = _plain(peer[0]), _plain(name[0]), _plain(local[0])
+    # A listener on all addresses is reached by any address of this machine, from the same one, or within 127.0.0.0/8.
+    is_here = host == source or (host.startswith("127.") and source.startswith("127."))
+    is_any = own in ("0.0.0.0", "::") and is_here  # noqa: S104  # only compared
+    return bool(name[1] == peer[1] and (own == host or is_any))
+
+
+def _plain(host: str) -> str:
+    """Return an address of IPv4 as such, also where the kernel has it as one of IPv6 (RFC 4291, 2.5.5.2)."""
+    return host.removeprefix(_MAPPED) if "." in host else host
