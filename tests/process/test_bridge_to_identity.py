@@ -63,6 +63,15 @@ def test_an_unset_variable_is_said_to_be_the_bridges() -> None:
         assert site.requests == []
 
 
+def test_a_value_that_http_cannot_carry_is_told_without_showing_it(scratch: Scratch) -> None:
+    (scratch.home / "token").write_text(f"{SECRET}-\N{EURO SIGN}")
+    with ModernSite() as site, bridge_to(site.url, "--header", "X: ${file:~/token}", scratch=scratch) as bridge:
+        message = bridge.ask("tools/list", _modern=True)["error"]["message"]
+        assert "a header given by --header has a character that HTTP cannot carry" in message
+        assert SECRET not in message and site.requests == []
+    assert "internal error" not in scratch.logged()
+
+
 class Guarded(ModernSite):
     """Lets in who has the token of the moment."""
 

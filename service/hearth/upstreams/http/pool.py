@@ -285,7 +285,11 @@ class Pool:
                 await self._check_peer(info["return_value"])
 
         # The id of a stream's last event may be any bytes, here as Latin-1; httpx by default accepts ASCII only.
-        fields = httpx.Headers(dict(request.headers), encoding="latin-1")
+        try:
+            fields = httpx.Headers(dict(request.headers), encoding="latin-1")
+        except UnicodeError:
+            # Without the cause, which shows a part of the header's value.
+            raise ConnectionBroken(f"server {self.name!r} {_unsendable(self._words)}", sent=False) from None
         built = self._client.build_request(
             request.method, url, headers=fields, content=request.body, extensions={"trace": trace}
         )
@@ -354,7 +358,7 @@ def _describe(exc: Exception, reason: str, origin: str, sent: bool, words: Wordi
         )
     if isinstance(exc, httpx.LocalProtocolError):
         # Its text would show the header's value.
-        return f"cannot be asked: {words.header} has a character that HTTP cannot carry"
+        return _unsendable(words)
     if isinstance(exc, httpx.RemoteProtocolError) and "location header" in reason:
         return "redirects to something that is no address"
     if isinstance(exc, httpx.ProxyError):
@@ -366,6 +370,10 @@ def _describe(exc: Exception, reason: str, origin: str, sent: bool, words: Wordi
     return (
         f"at {origin} broke the connection ({reason}) before it answered; what was asked may or may not have been done"
     )
+
+
+def _unsendable(words: Wording) -> str:
+    return f"cannot be asked: {words.header} has a character that HTTP cannot carry"
 
 
 def cause_of(exc: BaseException) -> str:
