@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import TYPE_CHECKING
 
-from hearth.config import Config
+from hearth.config import Config, ServerSpec
 from hearth.errors import HearthError, UpstreamError
 from hearth.hub.calls import Call
 from hearth.hub.client_requests import ClientRequests
@@ -106,6 +106,8 @@ class ServerDirectory:
         self._sessions = sessions
         # Traits of the sessions' own servers, as long as the daemon lives.
         self._traits = TraitStore("")
+        # Entries of the config in force: a target with the address of one uses its login.
+        self._entries: tuple[ServerSpec, ...] = ()
 
     def make_target(
         self,
@@ -118,7 +120,8 @@ class ServerDirectory:
         """Return the server that a bridge names with `--to`, for its session. Raises Refused."""
         from hearth.upstreams.http import target
 
-        spec, aim = target.read(settings, bridge, config.servers.values())
+        self._entries = tuple(config.servers.values())
+        spec, aim = target.read(settings, bridge, lambda: self._entries)
         # Nothing of it is kept on disk: it has no entry, and its lists may depend on the headers.
         return Server(spec, config, self._traits, listener, retiring, connect=aim.connect)
 
@@ -133,6 +136,7 @@ class ServerDirectory:
 
     def reconfigure_targets(self, config: Config) -> None:
         """Apply changed settings to the sessions' own servers."""
+        self._entries = tuple(config.servers.values())
         for session in self._sessions:
             if session.target:
                 session.target.reconfigure(session.target.spec, config)

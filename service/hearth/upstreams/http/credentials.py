@@ -7,7 +7,7 @@ request, or if there are stored logins.
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -59,10 +59,11 @@ def has_own_header(spec: ServerSpec) -> bool:
 class StoredLogin:
     """Login of one server, if there is one.
 
-    `entries` is given for a server without an entry of its own: one with the same address has the login's settings.
+    `entries` is given for a server without an entry of its own, and returns those of the config by now: one with the
+    same address has the login's settings.
     """
 
-    def __init__(self, spec: ServerSpec, entries: Iterable[ServerSpec] | None = None) -> None:
+    def __init__(self, spec: ServerSpec, entries: Callable[[], Iterable[ServerSpec]] | None = None) -> None:
         self._spec = spec
         self._entries = entries
         self._account: Account | None = None
@@ -102,16 +103,17 @@ class StoredLogin:
 
     async def _opened(self) -> "Account":
         if self._account is None:
+            entries = tuple(self._entries()) if self._entries else ()
             # In a thread: loading the OAuth package takes tens of milliseconds.
-            self._account = await asyncio.to_thread(_open, self._spec, self._entries)
+            self._account = await asyncio.to_thread(_open, self._spec, entries)
         return self._account
 
 
-def _open(spec: ServerSpec, entries: Iterable[ServerSpec] | None) -> "Account":
+def _open(spec: ServerSpec, entries: Iterable[ServerSpec]) -> "Account":
     from hearth.secrets import references
     from hearth.upstreams.oauth.account import account_of
 
-    for entry in entries or ():
+    for entry in entries:
         try:
             if entry.url and references.glance(entry, os.environ).url == spec.url:
                 return account_of(references.resolve(entry, os.environ).spec)

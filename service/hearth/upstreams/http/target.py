@@ -54,7 +54,8 @@ class HeaderMask(Mask):
     def hide(self, values: Iterable[str]) -> None:
         """Hide these values, too; a token also without the scheme before it."""
         secrets = [part for value in values for part in (value, value.partition(" ")[2]) if part]
-        self._masks = [*self._masks[1 - _VALUES_KEPT :], Mask(secrets)]
+        # The first stays: it has the passwords of proxies, which no lookup brings again.
+        self._masks = [*self._masks[:1], *self._masks[1:][1 - _VALUES_KEPT :], Mask(secrets)]
 
     def __call__(self, text: str) -> str:
         """Return the text with asterisks in place of each value."""
@@ -64,14 +65,14 @@ class HeaderMask(Mask):
 
 
 class SessionTarget(NamedTuple):
-    """Target of a session. `entries` are the config's servers: one with the same address has its login."""
+    """Target of a session. `entries` returns the config's servers: one with the same address has its login."""
 
     bridge: TargetBridge
     environ: Mapping[str, str]
     # Names of all headers that the bridge was given, in lower case, and whether it has to resolve their values.
     header_names: frozenset[str]
     has_references: bool
-    entries: tuple[ServerSpec, ...]
+    entries: Callable[[], Iterable[ServerSpec]]
     mask: HeaderMask
     words: Wording
 
@@ -113,7 +114,9 @@ class SessionTarget(NamedTuple):
         return context
 
 
-def read(payload: bytes, bridge: TargetBridge, entries: Iterable[ServerSpec]) -> tuple[ServerSpec, SessionTarget]:
+def read(
+    payload: bytes, bridge: TargetBridge, entries: Callable[[], Iterable[ServerSpec]]
+) -> tuple[ServerSpec, SessionTarget]:
     """Return the entry and the settings of a target, from the payload of `hello`. Raises Refused."""
     if len(payload) > PAYLOAD_LIMIT_BYTES:
         raise Refused(f"the settings of --to are over the limit of {PAYLOAD_LIMIT_BYTES} bytes")
@@ -134,7 +137,7 @@ def read(payload: bytes, bridge: TargetBridge, entries: Iterable[ServerSpec]) ->
     mask.hide([*(value for _, value in headers), *(_password(environ[key]) for key in VARIABLES[:3] if key in environ)])
     names = frozenset(key.lower() for key, _ in headers)
     words = _words(url)
-    target = SessionTarget(bridge, environ, names, has_references, tuple(entries), mask, words)
+    target = SessionTarget(bridge, environ, names, has_references, entries, mask, words)
     spec = ServerSpec(name=name, url=url, headers={} if has_references else dict(headers), isolation="session")
     return spec, target
 

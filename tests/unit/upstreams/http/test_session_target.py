@@ -7,15 +7,16 @@ from typing import cast
 
 import pytest
 
+from hearth.config import OAuthSpec, ServerSpec
 from hearth.errors import Refused, UpstreamError
 from hearth.upstreams.http import credentials, target
-from hearth.upstreams.http.credentials import ResolvedHeaders
+from hearth.upstreams.http.credentials import ResolvedHeaders, StoredLogin
 from hearth.upstreams.http.target import SessionTarget, TargetBridge
 
 
 def aimed(url: str = "https://x/mcp", headers: object = (), references: bool = False, **environ: str) -> SessionTarget:
     settings = {"url": url, "headers": list(headers), "references": references, "environ": environ}  # type: ignore[call-overload]
-    return target.read(json.dumps(settings).encode(), cast(TargetBridge, None), [])[1]
+    return target.read(json.dumps(settings).encode(), cast(TargetBridge, None), tuple)[1]
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,20 @@ def test_values_are_masked_and_variables_of_others_not_taken() -> None:
     assert set(aim.environ) == {"http_proxy"}
     aim.mask.hide(["s3cret-three"])
     assert aim.mask("s3cret-one s3cret-three") == "*** ***"
+    for number in range(9):
+        aim.mask.hide([f"s3cret-{number}"])
+    # No lookup brings the proxy's password again.
+    assert aim.mask("s3cret-two s3cret-8") == "*** ***"
+
+
+async def test_a_login_has_the_settings_of_an_entry_that_was_added_later() -> None:
+    entries: list[ServerSpec] = []
+    settings = {"url": "https://later.example/mcp", "headers": []}
+    spec, aim = target.read(json.dumps(settings).encode(), cast(TargetBridge, None), lambda: entries)
+    entries.append(ServerSpec(name="far", url=spec.url, oauth=OAuthSpec(client_id="given")))
+    source = credentials.header_source(spec, aim)
+    assert isinstance(source, StoredLogin)
+    assert (await source._opened()).spec.oauth.client_id == "given"
 
 
 def test_an_answer_of_the_bridge_is_headers_or_a_sentence() -> None:
@@ -129,7 +144,7 @@ class Bridge:
 
 def resolved(bridge: Bridge) -> ResolvedHeaders:
     settings = {"url": "https://x", "headers": [["Authorization", "${file:~/t}"]], "references": True}
-    spec, aim = target.read(json.dumps(settings).encode(), cast(TargetBridge, bridge), [])
+    spec, aim = target.read(json.dumps(settings).encode(), cast(TargetBridge, bridge), tuple)
     assert dict(spec.headers) == {}
     source = credentials.header_source(spec, aim)
     assert isinstance(source, ResolvedHeaders)
