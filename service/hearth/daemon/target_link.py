@@ -10,6 +10,7 @@ from hearth.hub.bindings import read_headers
 # Time for a bridge to resolve references: a keyring may ask a person to unlock it, and the bridge allows that a minute.
 LOOKUP_SECONDS = 65.0
 _MAPPED = "::ffff:"
+_GONE = "the bridge is gone"
 
 Headers = list[tuple[str, str]]
 
@@ -32,6 +33,7 @@ class TargetLink:
         # Questions for headers that the bridge has not answered yet.
         self._open: dict[int, asyncio.Future[Headers]] = {}
         self._last = 0
+        self._is_lost = False
 
     def leads_here(self, peer: object, local: object) -> bool:
         """Tell whether a connection between these addresses ends at this daemon.
@@ -42,13 +44,18 @@ class TargetLink:
 
     async def ask_headers(self) -> Headers:
         """Return the headers as the bridge resolves them now. Raises UpstreamError."""
+        if self._is_lost:
+            raise UpstreamError(_GONE)
         self._last = number = self._last + 1
         answer: asyncio.Future[Headers] = asyncio.get_running_loop().create_future()
         self._open[number] = answer
-        self._send({"type": "headersWanted", "ask": number})
         try:
+            self._send({"type": "headersWanted", "ask": number})
             async with asyncio.timeout(LOOKUP_SECONDS):
                 return await answer
+        except RuntimeError:
+            # uvloop's, for a connection that is closed and not reported as lost yet.
+            raise UpstreamError(_GONE) from None
         except TimeoutError:
             raise UpstreamError(f"the bridge did not resolve its headers within {LOOKUP_SECONDS:g} s") from None
         finally:
@@ -65,10 +72,11 @@ class TargetLink:
             answer.set_exception(exc)
 
     def lost(self) -> None:
-        """Fail every question: the bridge is gone."""
+        """Fail every question, and each later one: the bridge is gone."""
+        self._is_lost = True
         for answer in self._open.values():
             if not answer.done():
-                answer.set_exception(UpstreamError("the bridge is gone"))
+                answer.set_exception(UpstreamError(_GONE))
 
 
 def is_same_listener(name: object, peer: object, local: object) -> bool:

@@ -1,8 +1,11 @@
-"""The link between a session's target and its bridge: which connections end at the daemon itself."""
+"""The link between a session's target and its bridge: its end, and which connections end at the daemon itself."""
+
+from typing import Any
 
 import pytest
 
-from hearth.daemon.target_link import is_same_listener
+from hearth.daemon.target_link import TargetLink, is_same_listener
+from hearth.errors import UpstreamError
 
 
 @pytest.mark.parametrize(
@@ -25,3 +28,26 @@ from hearth.daemon.target_link import is_same_listener
 )
 def test_a_connection_ends_here_if_the_kernel_says_so(name: object, peer: object, local: object, is_same: bool) -> None:
     assert is_same_listener(name, peer, local) is is_same
+
+
+async def drained() -> None:
+    pass
+
+
+async def test_a_bridge_that_is_gone_is_not_asked() -> None:
+    asked: list[dict[str, Any]] = []
+    link = TargetLink(asked.append, drained, list)
+    link.lost()
+    with pytest.raises(UpstreamError, match="the bridge is gone"):
+        await link.ask_headers()
+    assert asked == []
+
+
+async def test_a_connection_that_was_closed_a_moment_ago_is_a_bridge_that_is_gone() -> None:
+    def send(header: dict[str, Any]) -> None:
+        raise RuntimeError("the handler is closed")
+
+    link = TargetLink(send, drained, list)
+    with pytest.raises(UpstreamError, match="the bridge is gone"):
+        await link.ask_headers()
+    assert link._open == {}
