@@ -199,6 +199,24 @@ def test_an_older_daemon_is_told_of_with_what_to_do() -> None:
         assert "to" not in (said := daemon.accept().read()[0]) and said["protocol"] == 1
 
 
+def test_headers_are_resolved_also_for_a_daemon_that_takes_no_more_lines() -> None:
+    with scratch_home() as home, contextlib.closing(Stage(home)) as stage:
+        daemon = stage.daemon()
+        bridge = stage.bridge("--to", "http://127.0.0.1:1/mcp", "--header", "X-Home: ${env:HOME}")
+        bridge.request(1)
+        wire = daemon.accept()
+        wire.greet(protocol=2)
+        assert wire.read_line()[0]["seq"] == 1
+        # A call that was taken before may need them still.
+        wire.send({"type": "goodbye", "reconnect": True, "taken": 1, "reason": "restart"})
+        wire.send({"type": "headersWanted", "ask": 7})
+        header, payload = wire.read()
+        assert header == {"type": "headers", "re": 7}
+        assert json.loads(payload) == {"headers": [["X-Home", str(home)]]}
+        wire.answer(1, 1)
+        assert bridge.read()["id"] == 1
+
+
 def test_a_bridge_of_the_former_protocol_goes_on_working(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")})
     scratch.start()

@@ -105,14 +105,14 @@ class Uplink:
                 self._lock.release()
 
     def tell(self, sock: "Stream", frame: bytes) -> None:
-        """Send a frame that is no line, unless the connection has been replaced since."""
+        """Send a frame that is no line, also to a daemon that takes no more lines. One that is gone gets nothing."""
         with self._lock:
-            if self._sock is sock:
-                self._say(sock, frame)
+            self._say(sock, frame)
 
     def _say(self, sock: "Stream", frame: bytes) -> None:
         try:
-            sock.send(frame)
+            # All of it: a pipe takes a large frame in parts.
+            sock.sendall(frame)
         except OSError:
             # The daemon is gone; the reader notices.
             pass
