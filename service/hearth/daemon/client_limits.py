@@ -25,6 +25,8 @@ from hearth.wire.json import Batch, Kind, Message
 from hearth.wire.lines import Item
 from hearth.write_batch import BufferedWriter
 
+log = logging.getLogger(__name__)
+
 # Interval between two log lines about the same client.
 SILENCE_SECONDS = 60.0
 # Retry time for a request over the in-flight limit: when one of the others ends is unknown.
@@ -33,6 +35,10 @@ IN_FLIGHT_RETRY_SECONDS = 1
 _ALWAYS_PASS = frozenset({"notifications/cancelled", "notifications/initialized"})
 # Answered at once, and sent by clients to check that the daemon is alive.
 _NEVER_IN_FLIGHT = "ping"
+# Above this size the transport pauses writing; notices are held back or dropped from then on.
+CONGESTED_BYTES = 256 * 1024
+# Interval of the check whether a slow reader has caught up. Only followers of events wait like this.
+DRAIN_POLL_SECONDS = 0.05
 
 
 class Limits(NamedTuple):
@@ -195,14 +201,6 @@ def gate(
         return limits and RateLimiter(limits, now, tell)
     former.settle(limits)
     return former
-
-
-log = logging.getLogger(__name__)
-
-# Above this size the transport pauses writing; notices are held back or dropped from then on.
-CONGESTED_BYTES = 256 * 1024
-# Interval of the check whether a slow reader has caught up. Only followers of events wait like this.
-DRAIN_POLL_SECONDS = 0.05
 
 
 class Outbox(BufferedWriter):

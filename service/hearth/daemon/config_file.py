@@ -22,6 +22,8 @@ from hearth.errors import ConfigError, FileAccessError
 from hearth.host import folders, private_files
 from hearth.paths import Places
 
+log = logging.getLogger(__name__)
+
 # An editor may truncate a file before it writes it: a file that changed a moment ago is checked again later.
 SETTLED_SECONDS = 1.0
 # Some editors and dotfile managers remove a file before they create its successor. A file that is missing for this long
@@ -79,9 +81,6 @@ class ConfigFile:
         timer, self._timer = self._timer, None
         if timer:
             timer.cancel()
-
-
-log = logging.getLogger(__name__)
 
 
 def load(places: Places) -> tuple[Config, str | None]:

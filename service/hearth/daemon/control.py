@@ -43,11 +43,6 @@ class DaemonControl:
         found: list[dict[str, Any]] = self._services.status()["sessions"]
         return found
 
-    def cmd_servers(self) -> list[dict[str, Any]]:
-        """Return the MCP servers as the status document has them."""
-        found: list[dict[str, Any]] = self._services.status()["upstreams"]
-        return found
-
     async def cmd_tools(self, query: str = "", server: str | None = None, limit: object = None) -> bytes:
         """Return the known tools, or those that fit a query, as a JSON document. Starts no server."""
         return await self._services.hub.tools(query, server, limit)

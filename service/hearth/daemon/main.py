@@ -238,8 +238,8 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
         options.watched = fork_watched()
         if not options.watched:
             say(
-                "hearth: warning: no watcher could be set up (prctl): processes that the MCP servers leave behind may"
-                " outlive the daemon"
+                "hearth: warning: no orphan reaper could be set up (prctl): processes that the MCP servers leave behind"
+                " may outlive the daemon"
             )
     _hold_descendants()
     start = Start(places, listener, options.ready_fd, options.again(), serving)

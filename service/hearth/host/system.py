@@ -30,11 +30,6 @@ def is_linux() -> bool:
     return sys.platform == "linux"
 
 
-def is_macos() -> bool:
-    """Return whether this is macOS."""
-    return sys.platform == "darwin"
-
-
 def user_id() -> int:
     """Return this user's uid; 0 on Windows, which has none."""
     if sys.platform == "win32":

@@ -26,8 +26,16 @@ from hearth.wire import json, values
 if TYPE_CHECKING:
     from hearth.upstreams.http.target import TargetBridge
 
+log = logging.getLogger(__name__)
+
 # A legacy client that never set a level expects messages; a modern server sends none unless a level is named.
 DEFAULT_LOG_LEVEL = "info"
+# A client that lists roots answers at once; without an answer its working directory counts.
+ROOTS_SECONDS = 5.0
+# Time for a session's own server to end.
+TARGET_STOP_SECONDS = 2.0
+# Links are followed in a moment, but a network that does not answer blocks for ever.
+LOCATE_SECONDS = 5.0
 
 
 def reaches_level(level: str | None, threshold: str | None) -> bool:
@@ -79,16 +87,6 @@ class LogLevels:
         except HearthError:
             return
         instance.log_level = level
-
-
-log = logging.getLogger(__name__)
-
-# A client that lists roots answers at once; without an answer its working directory counts.
-ROOTS_SECONDS = 5.0
-# Time for a session's own server to end.
-TARGET_STOP_SECONDS = 2.0
-# Links are followed in a moment, but a network that does not answer blocks for ever.
-LOCATE_SECONDS = 5.0
 
 
 def read_headers(payload: bytes) -> list[tuple[str, str]]:

@@ -34,9 +34,6 @@ class ControlApi(Protocol):
     def cmd_sessions(self) -> list[dict[str, Any]]:
         """Return the sessions as the status document has them."""
 
-    def cmd_servers(self) -> list[dict[str, Any]]:
-        """Return the MCP servers as the status document has them."""
-
     async def cmd_tools(self, query: str = "", server: str | None = None, limit: object = None) -> bytes:
         """Return the known tools, or the tools that match a query, as a JSON document. Starts no server."""
 

@@ -241,11 +241,6 @@ class EventBus:
         for each in list(self._subscribers):
             each.close()
 
-    def reset(self) -> None:
-        """Forget subscribers and kept events; for tests, which share the process."""
-        self.close()
-        self._kept.clear()
-
     # --- calls: only while `is_followed`
 
     def call_started(self, request: "ClientRequest", attempt: "UpstreamAttempt") -> None:

@@ -32,7 +32,6 @@ CLIENT_NOTIFICATIONS = frozenset(
 # Members of `_meta` that a modern client addresses to the server itself; a legacy server refuses a request with them.
 REQUEST_ENVELOPE_KEYS = (PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY)
 
-PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602

@@ -21,11 +21,21 @@ from hearth.wire.lines import Item, LineDecoder
 from hearth.wire.values import RawBytes
 from hearth.write_batch import WRITE_BATCH
 
+log = logging.getLogger(__name__)
+
 # Messages, and the bytes that they came in.
 Portion = tuple[list[Item], bytes]
 
 # Messages of one server in one turn: about half a millisecond's work, and still enough to share system calls.
 TURN_MESSAGES = 32
+# Consecutive lines without a message: more than a banner with warnings has, few enough to be read in a moment.
+GARBAGE_LIMIT = 10_000
+# Characters of a line that is not MCP, in the log and in the status: enough to recognise it.
+STRAY_CHARACTERS = 200
+# Precedes such a line in the cause of a failure. `hearth doctor` looks for it.
+STRAY_MARK = "printed to stdout, which is for MCP only: "
+# Between the end of a pipe and the end of the process that had it.
+EXIT_SECONDS = 2.0
 
 
 def cut(data: bytes, start: int, lines: int) -> int:
@@ -131,18 +141,6 @@ class MessageReader:
         if self._is_waiting:
             self._is_waiting = False
             self._hold(False)
-
-
-log = logging.getLogger(__name__)
-
-# Consecutive lines without a message: more than a banner with warnings has, few enough to be read in a moment.
-GARBAGE_LIMIT = 10_000
-# Characters of a line that is not MCP, in the log and in the status: enough to recognise it.
-STRAY_CHARACTERS = 200
-# Precedes such a line in the cause of a failure. `hearth doctor` looks for it.
-STRAY_MARK = "printed to stdout, which is for MCP only: "
-# Between the end of a pipe and the end of the process that had it.
-EXIT_SECONDS = 2.0
 
 
 class StdioConnection(Connection):

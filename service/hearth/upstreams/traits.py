@@ -19,9 +19,20 @@ from hearth.host.folders import make_private
 from hearth.host.locks import Lock
 from hearth.mcp import isolation, versions
 
+log = logging.getLogger(__name__)
+
 _KEY_BYTES = 32
 # A longer file is not ours, and is left alone; one of another length below this limit is replaced.
 _FILE_LIMIT_BYTES = 4096
+# More servers than any config has; the most recently used entries stay.
+ENTRIES_LIMIT = 500
+# An entry has about a hundred bytes; a longer file is not ours.
+SIZE_LIMIT_BYTES = 1024 * 1024
+# An update of a server's package may bring the newer era: after this time the server is asked again.
+ONLY_SECONDS = 7 * 24 * 3600
+_VERSION = 1
+# Latest valid time; a greater number is no time.
+_LATEST = 1e12
 
 
 class Fingerprints:
@@ -68,19 +79,6 @@ class Fingerprints:
         from _blake2 import blake2s
 
         return blake2s(data, key=self._key, digest_size=16).hexdigest()
-
-
-log = logging.getLogger(__name__)
-
-# More servers than any config has; the most recently used entries stay.
-ENTRIES_LIMIT = 500
-# An entry has about a hundred bytes; a longer file is not ours.
-SIZE_LIMIT_BYTES = 1024 * 1024
-# An update of a server's package may bring the newer era: after this time the server is asked again.
-ONLY_SECONDS = 7 * 24 * 3600
-_VERSION = 1
-# Latest valid time; a greater number is no time.
-_LATEST = 1e12
 
 
 class WarnOnce:

@@ -4,6 +4,8 @@ The stream is interpreted as in the HTML standard (section 9.2.6): lines end wit
 event; an event cut off by the end of the stream is dropped. This module knows nothing of the content of events.
 """
 
+from typing import NamedTuple
+
 from hearth.errors import TooLarge
 
 _BOM = b"\xef\xbb\xbf"
@@ -16,24 +18,11 @@ _NAME_LIMIT_BYTES = 256
 _RETRY_DIGITS = 9
 
 
-class Event:
+class Event(NamedTuple):
     """One event. `data` has its lines joined by LF."""
 
-    # No NamedTuple: a bridge loads this, and `typing` costs it as much as everything else.
-    __slots__ = ("data", "name")
-
-    def __init__(self, name: str, data: bytes) -> None:
-        self.name = name
-        self.data = data
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Event) and (self.name, self.data) == (other.name, other.data)
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.data))
-
-    def __repr__(self) -> str:
-        return f"Event({self.name!r}, {self.data!r})"
+    name: str
+    data: bytes
 
 
 class SseDecoder:

@@ -108,11 +108,6 @@ class Seat:
         assert client.call("desk__echo", text="up") == "up"
         return client
 
-    def bridge_said(self) -> str:
-        """What the bridges wrote to stderr."""
-        self.bridge_stderr.seek(0)
-        return self.bridge_stderr.read().decode()
-
     def processes(self, pattern: str) -> list[int]:
         """The user's processes whose command line matches."""
         return [int(pid) for pid in self.run("pgrep", "-u", str(self.user.uid), "-f", pattern).stdout.split()]

@@ -41,14 +41,14 @@ def fork_watched() -> bool:
     Call it before anything heavy is imported. Returns False in a daemon whose reaper cannot inherit orphans.
     """
     ready, told = os.pipe()
-    watcher = os.getpid()
+    reaper = os.getpid()
     child = os.fork()
     if child:
         os.close(ready)
         _watch(child, told)
     os.close(told)
     _become_subreaper()
-    _end_with(watcher)
+    _end_with(reaper)
     # The upstreams must not be started before the reaper can inherit them.
     try:
         return os.read(ready, 1) == b"1"
@@ -101,9 +101,9 @@ def _become_subreaper() -> bool:
     return _prctl(_SET_CHILD_SUBREAPER, 1)
 
 
-def _end_with(watcher: int) -> None:
+def _end_with(reaper: int) -> None:
     _prctl(_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != watcher:
+    if os.getppid() != reaper:
         # The reaper was killed before PDEATHSIG was set; nothing has been started yet.
         os._exit(1)
 

@@ -72,11 +72,6 @@ class Account:
             grant = await self._refreshed(grant)
         return grant.bearer
 
-    @property
-    def due_at(self) -> float | None:
-        """Wall-clock time at which to call `authorization` again."""
-        return self._grant.due_at if self._grant else None
-
     def accepted(self, bearer: str | None) -> None:
         """Note that the server accepted a request with this token."""
         if self._on_trial is not None and self._on_trial == bearer:

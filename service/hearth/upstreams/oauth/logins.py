@@ -26,6 +26,12 @@ from hearth.upstreams.oauth.redirect import DEFAULT_URI, AuthorizationRequest, R
 from hearth.upstreams.oauth.store import Grant, Link, OAuthClient, RegistrationRefusal, Store, fingerprint, grant_name
 from hearth.upstreams.threads import SingleFlight
 
+log = logging.getLogger(__name__)
+
+# Time to find a password, a phone and a second factor; the listener is closed afterwards.
+INVITATION_SECONDS = 600.0
+_NONCE_BYTES = 16
+
 
 class Login:
     """Login in progress in a browser. Always close it."""
@@ -252,13 +258,7 @@ async def _register(
     return client
 
 
-log = logging.getLogger(__name__)
-
 # --- invitations
-
-# Time to find a password, a phone and a second factor; the listener is closed afterwards.
-INVITATION_SECONDS = 600.0
-_NONCE_BYTES = 16
 
 
 class Invitation:

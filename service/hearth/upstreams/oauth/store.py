@@ -279,10 +279,6 @@ class Store:
         """Store a registration."""
         self._vault.put(f"client-{_digest(issuer)}", _text(client))
 
-    def drop_client(self, issuer: str) -> None:
-        """Remove a registration."""
-        self._vault.remove(f"client-{_digest(issuer)}")
-
 
 def _read(path: str) -> dict[str, Any]:
     """Return the object in a file; a file that is absent, malformed or not ours counts as empty."""
