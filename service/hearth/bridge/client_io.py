@@ -69,7 +69,7 @@ def write_output(data: bytes) -> None:
             raise ClientGone from exc
 
 
-def remark(text: str) -> None:
+def log_stderr(text: str) -> None:
     """Say something on standard error, unless nobody reads it: trouble must not be made worse by telling it."""
     said = f"hearth bridge: {text}".encode("utf-8", "replace")[: _REMARK_BYTES - 1] + b"\n"
     try:

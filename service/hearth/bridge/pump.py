@@ -125,7 +125,7 @@ class Bridge:
         try:
             found = find_running(self.places)
         except HearthError as exc:
-            client_io.remark(str(exc))
+            client_io.log_stderr(str(exc))
             os._exit(1)
         self.token = found.token
         return found.sock
@@ -143,7 +143,7 @@ class Bridge:
                 if splitter.oversize:
                     self._refuse_oversize(splitter)
             except Exception as exc:
-                _excuse(exc)
+                _report_error(exc)
         self._end()
 
     def _submit(self, lines: list[bytes]) -> None:
@@ -200,15 +200,15 @@ class Bridge:
                 sock = found
             except Exception as exc:
                 sock = None
-                self._own_up(exc)
+                self._fail_after_error(exc)
 
-    def _own_up(self, exc: Exception) -> None:
+    def _fail_after_error(self, exc: Exception) -> None:
         """Answer all that wait after an error of the bridge itself, such as a part of it that is gone, and go on."""
         try:
             self.fail_pending(f"the bridge failed ({type(exc).__name__}: {exc}); is Hearth's installation complete?")
         except Exception as worse:
-            client_io.remark(f"nor can it say so: {type(worse).__name__}: {worse}")
-        _excuse(exc)
+            client_io.log_stderr(f"nor can it say so: {type(worse).__name__}: {worse}")
+        _report_error(exc)
 
     def _make_finder(self) -> "Finder":
         from hearth.bridge.finder import Finder
@@ -242,7 +242,7 @@ class Bridge:
             # A reset is the end too: it died with something unread.
             pass
         except WireError as exc:
-            self._take_offence(data, exc)
+            self._note_protocol_error(data, exc)
         finally:
             self._part(sock)
 
@@ -268,7 +268,7 @@ class Bridge:
         from hearth.bridge.replies import described
 
         while self.ledger.garbled:
-            client_io.remark(described(self.ledger.garbled.pop(0)))
+            client_io.log_stderr(described(self.ledger.garbled.pop(0)))
 
     def _take_notice(self, sock: "Stream") -> None:
         """Act on what the daemon said to the bridge itself."""
@@ -284,14 +284,14 @@ class Bridge:
         if self.target:
             self._uplink.tell(sock, jsonlite.headers(number, self.target.resolved()))
 
-    def _take_offence(self, data: bytes, problem: WireError) -> None:
+    def _note_protocol_error(self, data: bytes, problem: WireError) -> None:
         """Note why bytes came that are no frame."""
         from hearth.bridge import replies
 
         if not self.ledger.welcomed:
             self.ledger.refusal = replies.refusal_in(data)
         if self.ledger.refusal is None:
-            client_io.remark(f"the daemon does not keep to the protocol, connecting anew: {problem}")
+            client_io.log_stderr(f"the daemon does not keep to the protocol, connecting anew: {problem}")
 
     def _pass_quiet_time(self, sock: "Stream") -> None:
         """Nothing came for as long as `recv` waits."""
@@ -328,7 +328,7 @@ class Bridge:
 
     def fail_pending(self, sentence: str) -> None:
         """Answer every line that waits with an error. Leaves when that was all that a client who left was owed."""
-        client_io.remark(sentence)
+        client_io.log_stderr(sentence)
         self._client.delivering = True
         self._refuse(self.ledger.give_up(), sentence)
         self._client.delivering = False
@@ -342,9 +342,9 @@ class Bridge:
         self._client.deliver([answer for answer in answers if answer])
 
 
-def _excuse(exc: Exception) -> None:
+def _report_error(exc: Exception) -> None:
     """Report an error of the bridge itself, which must not die of one: its client would lose every tool."""
-    client_io.remark(f"an error of the bridge itself, going on: {type(exc).__name__}: {exc}")
+    client_io.log_stderr(f"an error of the bridge itself, going on: {type(exc).__name__}: {exc}")
     sleep(_CLUMSY_PAUSE_SECONDS)
 
 
@@ -372,4 +372,4 @@ def _preload() -> None:
 
         activation.preload()
     except Exception as exc:
-        client_io.remark(f"a part of the bridge cannot be loaded, so it will not survive the daemon: {exc}")
+        client_io.log_stderr(f"a part of the bridge cannot be loaded, so it will not survive the daemon: {exc}")

@@ -54,7 +54,7 @@ class Acceptor:
         self._tasks: set[asyncio.Task[object]] = set()
         self._farewell: tuple[bool, str] | None = None
         self._starved = False
-        self._front: HttpApp | None = None
+        self._app: HttpApp | None = None
         self._loading: asyncio.Task[None] | None = None
         # Connections whose protocol is unknown, the oldest first.
         self.undecided: dict[object, None] = {}
@@ -86,17 +86,17 @@ class Acceptor:
 
     def when_http_is_there(self, then: "Callable[[HttpApp | None], None]") -> None:
         """Call `then` with the HTTP app, which is loaded if necessary, or with None if it cannot be loaded."""
-        if self._front:
-            then(self._front)
+        if self._app:
+            then(self._app)
             return
         if self._loading is None:
             self._loading = asyncio.get_running_loop().create_task(self._load_http())
-        self._loading.add_done_callback(lambda _: then(self._front))
+        self._loading.add_done_callback(lambda _: then(self._app))
 
     async def _load_http(self) -> None:
         try:
             module = await asyncio.to_thread(importlib.import_module, "hearth.daemon.http.app")
-            self._front = cast("HttpApp", module.HttpApp(self._services))
+            self._app = cast("HttpApp", module.HttpApp(self._services))
         except Exception as exc:
             # The installation is incomplete, or is being replaced: the next connection tries again.
             log.exception("HTTP cannot be served")
@@ -138,9 +138,9 @@ class Acceptor:
         """Accept no connection, and take no new request from open ones, decided or undecided."""
         self.close()
         self._farewell = (reconnect, reason)
-        if self._front:
+        if self._app:
             # Also without an open connection: the state of its sessions is saved.
-            self._front.drain(reason)
+            self._app.drain(reason)
         for wire in list(self.wires):
             wire.drain(reconnect, reason)
 
@@ -159,7 +159,7 @@ class Acceptor:
         for wire in self.wires:
             kind = wire.session.wire if wire.session else "http" if wire.is_shared else "control"
             found[kind] = found.get(kind, 0) + 1
-        found["stranger"] = len(self._front.strangers) if self._front else 0
+        found["stranger"] = len(self._app.strangers) if self._app else 0
         return found
 
     def check_room(self) -> None:
@@ -228,11 +228,11 @@ class Acceptor:
             self._turn_away(crowd)
             connections.dismiss(connection, refused_line(crowd))
             return
-        newcomer = ProtocolDetector(self, self._services, peer, token)
-        self.undecided[newcomer] = None
-        task: asyncio.Task[object] = asyncio.get_running_loop().create_task(connections.attach(connection, newcomer))
+        detector = ProtocolDetector(self, self._services, peer, token)
+        self.undecided[detector] = None
+        task: asyncio.Task[object] = asyncio.get_running_loop().create_task(connections.attach(connection, detector))
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._admitted(done, newcomer))
+        task.add_done_callback(lambda done: self._admitted(done, detector))
 
     def _present(self) -> int:
         """Return the number of connections that count against the limit.
@@ -249,15 +249,15 @@ class Acceptor:
                 return is_late and each.give_way()
         return False
 
-    def _admitted(self, task: "asyncio.Task[object]", newcomer: ProtocolDetector) -> None:
+    def _admitted(self, task: "asyncio.Task[object]", detector: ProtocolDetector) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception():
             log.warning("a connection was lost at once: %s", task.exception())
-            self.undecided.pop(newcomer, None)
+            self.undecided.pop(detector, None)
 
-    def decided(self, newcomer: object, wire: Wire | None) -> None:
+    def decided(self, detector: object, wire: Wire | None) -> None:
         """Register the wire of a connection whose protocol is known now, or forget a connection that has ended."""
-        self.undecided.pop(newcomer, None)
+        self.undecided.pop(detector, None)
         if wire:
             self.wires.add(wire)
             if self._farewell:
@@ -287,10 +287,10 @@ _FATAL = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK}
 class Ports:
     """TCP listeners, polled and rested together. None is ever closed explicitly: the process's exit closes them."""
 
-    def __init__(self, reception: Acceptor, sockets: list[socket.socket]) -> None:
-        self._reception = reception
+    def __init__(self, acceptor: Acceptor, sockets: list[socket.socket]) -> None:
+        self._acceptor = acceptor
         # With their URLs: a socket that has failed cannot be asked for its address any more.
-        self._acceptors = {AcceptLoop(sock): address_of(sock) for sock in sockets}
+        self._loops = {AcceptLoop(sock): address_of(sock) for sock in sockets}
         # The errors of failed listeners, by URL.
         self._lost: dict[str, str] = {}
         self._is_starved = False
@@ -302,11 +302,11 @@ class Ports:
 
     def addresses(self) -> list[str]:
         """Return the URLs of the ports that are served."""
-        return list(self._acceptors.values())
+        return list(self._loops.values())
 
     def listeners(self) -> list[AcceptLoop]:
         """Return the listeners of the ports that are served."""
-        return list(self._acceptors)
+        return list(self._loops)
 
     def lost(self) -> list[dict[str, str]]:
         """Return the ports that are no longer served, with the errors."""
@@ -314,30 +314,30 @@ class Ports:
 
     def poll(self) -> None:
         """Start accepting connections."""
-        for acceptor in self._acceptors:
-            acceptor.poll(functools.partial(self._accept, acceptor))
+        for loop in self._loops:
+            loop.poll(functools.partial(self._accept, loop))
 
     def rest(self) -> None:
         """Stop accepting; new connections wait in the kernel's queue."""
-        for acceptor in self._acceptors:
-            acceptor.rest()
+        for loop in self._loops:
+            loop.rest()
 
     def look_once(self) -> bool:
         """Accept what waits in the queues that are no longer polled; return True if there was a connection."""
-        came = [self._accept_one(acceptor) for acceptor in list(self._acceptors)]
+        came = [self._accept_one(loop) for loop in list(self._loops)]
         return any(came)
 
-    def _accept(self, acceptor: AcceptLoop) -> None:
+    def _accept(self, loop: AcceptLoop) -> None:
         for _ in range(STRANGERS_BATCH):
-            if not self._accept_one(acceptor):
+            if not self._accept_one(loop):
                 return
 
-    def _accept_one(self, acceptor: AcceptLoop) -> bool:
+    def _accept_one(self, loop: AcceptLoop) -> bool:
         try:
-            connection = acceptor.accept()
+            connection = loop.accept()
         except OSError as exc:
             if exc.errno in _FATAL:
-                self._lose(acceptor, exc)
+                self._lose(loop, exc)
             else:
                 self._pause(exc)
             return False
@@ -351,17 +351,17 @@ class Ports:
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.waiting += 1
-        self._reception.expect(connection)
-        self._reception.when_http_is_there(lambda front: self._meet(front, connection))
+        self._acceptor.expect(connection)
+        self._acceptor.when_http_is_there(lambda app: self._meet(app, connection))
         return True
 
-    def _lose(self, acceptor: AcceptLoop, exc: OSError) -> None:
-        acceptor.rest()
-        address, error = self._acceptors.pop(acceptor), exc.strerror or str(exc)
+    def _lose(self, loop: AcceptLoop, exc: OSError) -> None:
+        loop.rest()
+        address, error = self._loops.pop(loop), exc.strerror or str(exc)
         self._lost[address] = error
         reason = f"HTTP on {address} has ended: {error}"
         log.error("%s", reason)
-        self._reception.http_failed(reason)
+        self._acceptor.http_failed(reason)
 
     def _pause(self, exc: OSError) -> None:
         if not self._is_starved:
@@ -371,18 +371,18 @@ class Ports:
         asyncio.get_running_loop().call_later(ACCEPT_PAUSE_SECONDS, self._poll_again)
 
     def _poll_again(self) -> None:
-        if not self._reception.is_draining:
+        if not self._acceptor.is_draining:
             self.poll()
 
-    def _meet(self, front: "HttpApp | None", connection: socket.socket) -> None:
+    def _meet(self, app: "HttpApp | None", connection: socket.socket) -> None:
         self.waiting -= 1
-        self._reception.decided(connection, None)
+        self._acceptor.decided(connection, None)
         # The daemon has closed the connection if it has shut down in the meantime.
-        if front is None or connection.fileno() < 0:
+        if app is None or connection.fileno() < 0:
             connection.close()
             return
         loop = asyncio.get_running_loop()
-        wire = front.connect_port()
+        wire = app.connect_port()
         task: asyncio.Task[object] = loop.create_task(loop.connect_accepted_socket(lambda: wire, connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

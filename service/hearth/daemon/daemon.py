@@ -91,7 +91,7 @@ class Daemon:
 
     def check_room(self) -> None:
         """Raise NoRoom if one more session would be too many."""
-        self._reception.check_room()
+        self._acceptor.check_room()
 
     async def serve(self) -> None:
         """Serve until the daemon is told to stop, then shut down."""
@@ -107,15 +107,15 @@ class Daemon:
         )
         self._status_line = StatusLine(self._notifier, self._summary)
         self.hub.news = self._status_line.news
-        self._reception = Acceptor(self, self._listener)
-        self.own_addresses = self._reception.own_addresses
-        self._upkeep = Upkeep(self, self._start, self._reception, self._listener)
+        self._acceptor = Acceptor(self, self._listener)
+        self.own_addresses = self._acceptor.own_addresses
+        self._upkeep = Upkeep(self, self._start, self._acceptor, self._listener)
         self._config_file = ConfigFile(self._settings.path, self._start.config_seen, self._reload_by_itself)
         # Before the daemon is in the registry: a process that reads the entry may send a signal at once.
         self._watch_signals()
         self._register()
-        self._reception.serve_ports(self._ports)
-        self._reception.open()
+        self._acceptor.serve_ports(self._ports)
+        self._acceptor.open()
         self._announce()
         self._meet_client()
         self.hub.light()
@@ -136,7 +136,7 @@ class Daemon:
 
     def _announce(self) -> None:
         ways = [*([self._listener.path] if self._listener else []), *(["stdio"] if self._start.streams else [])]
-        where = ", ".join([*ways, *self._reception.ports()])
+        where = ", ".join([*ways, *self._acceptor.ports()])
         log.info("serving on %s as pid %d, activated by %s", where, os.getpid(), self._start.activation)
         for warning in self._settings.warnings:
             log.warning("%s", warning)
@@ -228,15 +228,15 @@ class Daemon:
             "configError": self._config_error,
             "activation": self._start.activation,
             "containment": children.containment(),
-            "http": self._reception.ports(),
-            "httpLost": self._reception.lost_ports(),
+            "http": self._acceptor.ports(),
+            "httpLost": self._acceptor.lost_ports(),
             "degraded": None,
             **self.hub.describe(),
         }
 
     def connections(self) -> dict[str, int]:
         """Return the number of connections by protocol."""
-        return self._reception.count()
+        return self._acceptor.count()
 
     def reload(self) -> str:
         """Read the config again. Raises ConfigError; the old config then stays in force."""
@@ -272,7 +272,7 @@ class Daemon:
         self._settings = settings
         logging.getLogger().setLevel(settings.log_level.upper())
         self.hub.apply(settings)
-        self._reception.adapt(settings)
+        self._acceptor.adapt(settings)
         # The next tick was scheduled with the former interval.
         self._tick()
         try:
@@ -330,11 +330,11 @@ class Daemon:
 
     def welcome(self, wire: Wire) -> None:
         """Register a connection whose client is known now."""
-        self._reception.decided(None, wire)
+        self._acceptor.decided(None, wire)
 
     def forget(self, wire: Wire) -> None:
         """Remove a connection that has ended."""
-        self._reception.wires.discard(wire)
+        self._acceptor.wires.discard(wire)
         if wire is self._stdio:
             self._client_left()
 
@@ -343,7 +343,7 @@ class Daemon:
         if failure:
             log.error("what was to be said could not be written to standard output: %s", failure)
             self.exit_code = 1
-        if self._reception.ports() and not self._ending:
+        if self._acceptor.ports() and not self._ending:
             log.info("the client at stdio has left; HTTP is served until a signal ends it")
         else:
             self.shut_down("the client has left", reconnect=False)
@@ -368,7 +368,7 @@ class Daemon:
         log.info("going out: %s", reason)
         self._status_line.close()
         self._notifier.stopping(f"going out: {reason}", self._settings.drain_timeout + STOP_SECONDS)
-        self._reception.drain(reconnect, reason)
+        self._acceptor.drain(reconnect, reason)
         await self._drain()
         await self._close_connections()
         await self.hub.stop()
@@ -391,10 +391,10 @@ class Daemon:
 
         The end of a control connection tells the command line that the daemon has exited, so only the exit closes it.
         """
-        for wire in self._reception.session_wires():
+        for wire in self._acceptor.session_wires():
             wire.close()
-        for newcomer in list(self._reception.undecided):
-            newcomer.close()  # type: ignore[attr-defined]  # every undecided connection has it
+        for detector in list(self._acceptor.undecided):
+            detector.close()  # type: ignore[attr-defined]  # every undecided connection has it
         deadline = self.now() + CLOSE_SECONDS
-        while (self._reception.session_wires() or self._reception.undecided) and self.now() < deadline:
+        while (self._acceptor.session_wires() or self._acceptor.undecided) and self.now() < deadline:
             await asyncio.sleep(0.01)

@@ -48,8 +48,8 @@ _SESSION_LINES = b'{"type":"error","message":"session lines are not served by th
 class ProtocolDetector(asyncio.Protocol):
     """Connection before its protocol is known."""
 
-    def __init__(self, reception: "Acceptor", services: DaemonServices, peer: Peer, token: str = "") -> None:
-        self._reception = reception
+    def __init__(self, acceptor: "Acceptor", services: DaemonServices, peer: Peer, token: str = "") -> None:
+        self._acceptor = acceptor
         self._services = services
         self._peer = peer
         # The token that the client has to send first; nothing else is read before it.
@@ -124,7 +124,7 @@ class ProtocolDetector(asyncio.Protocol):
     def _become_lined(self, ended: bool) -> None:
         assert self._transport is not None
         try:
-            self._reception.check_room()
+            self._acceptor.check_room()
         except NoRoom as exc:
             self._end(messages.error(None, versions.INTERNAL_ERROR, str(exc)) + b"\n")
         else:
@@ -135,37 +135,37 @@ class ProtocolDetector(asyncio.Protocol):
         assert self._transport is not None
         self.is_heard = True
         self._transport.pause_reading()
-        self._reception.when_http_is_there(self._meet_http)
+        self._acceptor.when_http_is_there(self._meet_http)
 
-    def _meet_http(self, front: "HttpApp | None") -> None:
+    def _meet_http(self, app: "HttpApp | None") -> None:
         assert self._transport is not None
         if self._transport.is_closing():
             return
-        if front is None:
+        if app is None:
             self._end(_NO_HTTP)
             return
         if self._token:
-            self._meet_unproven(front)
+            self._meet_unproven(app)
             return
         try:
-            self._reception.check_room()
+            self._acceptor.check_room()
         except NoRoom as exc:
             body = json.dumps({"error": str(exc)})
             self._end(_HTTP_NO_ROOM % (len(body), body))
             return
-        wire = front.connect(self._peer)
+        wire = app.connect(self._peer)
         self._transport.set_protocol(wire)
-        self._reception.decided(self, wire)
+        self._acceptor.decided(self, wire)
         wire.connection_made(self._transport)
         self._transport.resume_reading()
         wire.data_received(self._first)
 
-    def _meet_unproven(self, front: "HttpApp") -> None:
+    def _meet_unproven(self, app: "HttpApp") -> None:
         """Hand over a connection whose requests have to show the token; until then it counts as unauthenticated."""
         assert self._transport is not None
-        wire = front.connect_port(self._token)
+        wire = app.connect_port(self._token)
         self._transport.set_protocol(wire)
-        self._reception.decided(self, None)
+        self._acceptor.decided(self, None)
         wire.connection_made(self._transport)
         self._transport.resume_reading()
         wire.data_received(self._first)
@@ -173,14 +173,14 @@ class ProtocolDetector(asyncio.Protocol):
     def _become(self, wire: FrameConnection | LineConnection, ended: bool) -> None:
         assert self._transport is not None
         self._transport.set_protocol(wire)
-        self._reception.decided(self, wire)
+        self._acceptor.decided(self, wire)
         wire.data_received(self._first)
         if ended and not wire.eof_received():
             self._transport.close()
 
     def _end(self, words: bytes) -> None:
         assert self._transport is not None
-        self._reception.decided(self, None)
+        self._acceptor.decided(self, None)
         self._transport.write(words)
         self._transport.close()
 
@@ -199,7 +199,7 @@ class ProtocolDetector(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._deadline:
             self._deadline.cancel()
-        self._reception.decided(self, None)
+        self._acceptor.decided(self, None)
 
 
 def refused_line(reason: str) -> bytes:

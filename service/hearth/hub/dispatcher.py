@@ -118,7 +118,7 @@ class Dispatcher:
         except UpstreamError:
             if instance.open or instance.obsolete:
                 raise
-            call.handler.send_to_the_next(call, target)
+            call.handler.redispatch(call, target)
 
     def _send(self, call: Call, view: View, target: Target, instance: Instance) -> None:
         request = call.request

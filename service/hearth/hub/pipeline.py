@@ -204,7 +204,7 @@ class Pipeline:
 
     # --- dispatch
 
-    def send_to_the_next(self, call: Call, target: Target) -> None:
+    def redispatch(self, call: Call, target: Target) -> None:
         """Send a call that a process has not accepted to the process that takes new calls now."""
         missing = UpstreamError(f"server {target.server.name!r} has just ended; call again")
         lookup = TargetLookup(lambda view, settled: target, any_server, missing)
@@ -273,7 +273,7 @@ class Pipeline:
         if code != versions.UNSUPPORTED_VERSION or call.rounds or not attempt.server.need_both():
             return False
         # The server has refused it, so it has not run.
-        self.send_to_the_next(call, Target(attempt.server, _own_params(attempt.params)))
+        self.redispatch(call, Target(attempt.server, _own_params(attempt.params)))
         return True
 
     def login_required(self, call: Call, problem: LoginRequired) -> bool:

@@ -17,7 +17,7 @@ BOUND_SECONDS = 20.0
 
 
 class Desk:
-    """As much of a reception as is asked for here."""
+    """As much of an acceptor as is asked for here."""
 
     def __init__(self) -> None:
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -101,10 +101,10 @@ async def test_nor_is_the_socket() -> None:
             raise OSError(errno.EMFILE, "too many")
 
     listener = Starved()
-    reception = Acceptor(cast(DaemonServices, None), cast(Any, listener))
-    reception.open()
-    assert not reception.look_once()
-    reception.drain(False, "it is time")
+    acceptor = Acceptor(cast(DaemonServices, None), cast(Any, listener))
+    acceptor.open()
+    assert not acceptor.look_once()
+    acceptor.drain(False, "it is time")
     await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
     await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
     assert listener.polled == 1

@@ -19,7 +19,7 @@ ENDLESS_BYTES = 16 << 20
 
 
 class Site:
-    """As much of a front as a connection asks for. An answer is sent when `go` is set."""
+    """As much of an app as a connection asks for. An answer is sent when `go` is set."""
 
     def __init__(self) -> None:
         config = SimpleNamespace(http_request_timeout=0, message_limit=1000, http_hosts=(), http_origins=())

@@ -40,7 +40,7 @@ async def serve(request: "Request") -> None:
         # A name may contain slashes, also as %2F.
         path, name = "restart", unquote(path.removeprefix(_SERVERS).removesuffix(_RESTART))
     if path != "reload":
-        request.front.services.look_at_config()
+        request.app.services.look_at_config()
     if path in _QUERIES:
         await _ask(request, path)
     elif path == "events":
@@ -59,7 +59,7 @@ async def _ask(request: "Request", path: str) -> None:
         await _refuse_method(request, b"GET, HEAD")
         return
     try:
-        body = await _QUERIES[path](request, request.front.services.control)
+        body = await _QUERIES[path](request, request.app.services.control)
     except HearthError as exc:
         await request.refuse(_status_of(exc), str(exc))
     else:
@@ -111,7 +111,7 @@ async def _act(request: "Request", path: str, name: str | None) -> None:
         if len(body) > BODY_LIMIT_BYTES:
             await request.refuse(413, f"the body is over the limit of {BODY_LIMIT_BYTES} bytes for a command")
             return
-        message = await _ACTIONS[path](request.front.services.control, _object(body), name or "")
+        message = await _ACTIONS[path](request.app.services.control, _object(body), name or "")
     except mcp.Rejected as exc:
         await request.refuse(exc.status, str(exc))
     except HearthError as exc:
@@ -161,10 +161,10 @@ async def _follow(request: "Request") -> None:
     except _BadRequest as exc:
         await request.refuse(400, str(exc))
         return
-    feed = request.front.services.control.cmd_events(follow=True, count=count)
+    feed = request.app.services.control.cmd_events(follow=True, count=count)
     assert feed.subscription is not None
     with feed.subscription as subscription:
-        request.front.followers.add(subscription)
+        request.app.followers.add(subscription)
         request.connection.on_lost.append(subscription.close)
         try:
             await request.begin(200, responses.EVENT_STREAM, _stream(feed.kept), more=True)
@@ -175,7 +175,7 @@ async def _follow(request: "Request") -> None:
             # Events may have come while `send` waited for the reader.
             await _send(request, _stream(subscription.take()), more=False)
         finally:
-            request.front.followers.discard(subscription)
+            request.app.followers.discard(subscription)
             if subscription.close in request.connection.on_lost:
                 request.connection.on_lost.remove(subscription.close)
 

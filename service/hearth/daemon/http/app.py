@@ -38,8 +38,8 @@ API = b"/api/v1/"
 class Request:
     """HTTP request, with the methods that answer it."""
 
-    def __init__(self, front: "HttpApp", scope: Scope, receive: Receive, send: responses.Send) -> None:
-        self.front = front
+    def __init__(self, app: "HttpApp", scope: Scope, receive: Receive, send: responses.Send) -> None:
+        self.app = app
         self.method: str = scope["method"]
         self.raw_path: bytes = scope["raw_path"]
         self._is_api = self.raw_path.startswith(API)
@@ -194,13 +194,13 @@ class HttpApp:
 class _RequestGuard:
     """Guard that passes requests to a handler or refuses them. Handlers need not check addresses."""
 
-    def __init__(self, front: HttpApp, handler: Handler) -> None:
-        self._front = front
+    def __init__(self, app: HttpApp, handler: Handler) -> None:
+        self._app = app
         self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: responses.Send) -> None:
-        request = Request(self._front, scope, receive, send)
-        config = self._front.services.config
+        request = Request(self._app, scope, receive, send)
+        config = self._app.services.config
         origin = request.headers.get("origin")
         own = request.connection.own_address
         fault = request_checks.faulty_host(request.headers, scope["http_version"])
@@ -222,7 +222,7 @@ class _RequestGuard:
             request.connection.dismiss()
             where = "the daemon's registry entry has it" if request.connection.token else "`hearth token show`"
             await request.refuse(401, f"the token is missing or wrong: {where}", _WANTS_TOKEN)
-        elif self._front.farewell is not None:
+        elif self._app.farewell is not None:
             request.connection.dismiss()
             await request.refuse(503, "the daemon is going out; ask again", responses.RETRY_SOON)
         else:
@@ -230,7 +230,7 @@ class _RequestGuard:
 
     async def _let_in(self, request: Request) -> None:
         try:
-            self._front.introduced(request.connection)
+            self._app.introduced(request.connection)
         except NoRoom as exc:
             request.connection.dismiss()
             await request.refuse(503, str(exc), responses.RETRY_SOON)
@@ -244,13 +244,13 @@ class _RequestGuard:
 
     def _has_token(self, request: Request) -> bool:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        token = request.connection.token or self._front.guests.token()
+        token = request.connection.token or self._app.guests.token()
         if token is None or not hmac.compare_digest(given.strip().encode(), token.encode()):
             return False
         if scheme.lower() != "bearer":
             return False
         if not request.connection.token:
-            self._front.guests.add(request.connection, token)
+            self._app.guests.add(request.connection, token)
         return True
 
 
@@ -283,7 +283,7 @@ def _limited(handler: Handler) -> Handler:
 
     async def serve(request: Request) -> None:
         try:
-            request.front.gates.check_look(request.connection.needs_token)
+            request.app.gates.check_look(request.connection.needs_token)
         except OverLimit as exc:
             await request.refuse(429, str(exc), admission.retry_after(exc))
         else:
@@ -294,7 +294,7 @@ def _limited(handler: Handler) -> Handler:
 
 async def _status(request: Request) -> None:
     # Not in the loop: the kernel takes milliseconds to measure a large process.
-    found = await asyncio.to_thread(process_table.with_memory, request.front.services.status())
+    found = await asyncio.to_thread(process_table.with_memory, request.app.services.status())
     await request.answer(200, json.dumps(found))
 
 

@@ -43,9 +43,10 @@ class HttpConnection(UvicornProtocol):
     heartbeat_interval = 0.0
     is_shared = True
 
-    def __init__(self, front: "HttpApp", settings: UvicornSettings, peer: "Peer", needs_token: bool = False) -> None:
+    def __init__(self, app: "HttpApp", settings: UvicornSettings, peer: "Peer", needs_token: bool = False) -> None:
         super().__init__(settings.config, settings.state, {"connection": self}, asyncio.get_running_loop())
-        self.front = front
+        # `app` is an attribute of uvicorn's own.
+        self.http_app = app
         self.peer = peer
         # Over TCP the kernel does not identify the peer: the connection is unauthenticated until it shows the token.
         self.needs_token = needs_token
@@ -117,7 +118,7 @@ class HttpConnection(UvicornProtocol):
         request is unknown.
         """
         is_sending = self._is_partial or self._held or self._refused
-        return self.front.services.config.message_limit + LINGER_BYTES if is_sending else 0
+        return self.http_app.services.config.message_limit + LINGER_BYTES if is_sending else 0
 
     # --- incoming data
 
@@ -250,7 +251,7 @@ class HttpConnection(UvicornProtocol):
             super().on_message_complete()
 
     def _set_deadline(self) -> None:
-        seconds = self.front.services.config.http_request_timeout
+        seconds = self.http_app.services.config.http_request_timeout
         if self.is_stranger and not self._is_headed:
             seconds = min(seconds or STRANGER_SECONDS, STRANGER_SECONDS)
         if seconds:
@@ -262,7 +263,7 @@ class HttpConnection(UvicornProtocol):
             self._deadline = None
 
     def _late(self, seconds: float) -> None:
-        limit = self.front.services.config.http_request_timeout
+        limit = self.http_app.services.config.http_request_timeout
         name = " (http_request_timeout)" if seconds == limit else ", and has shown no token"
         self.refuse(408, f"the request did not come to its end within {seconds:g} s{name}")
 
@@ -303,7 +304,7 @@ class HttpConnection(UvicornProtocol):
         """Return the CORS headers for an allowed page, as far as the headers of its request have arrived."""
         if headers is None:
             headers = request_checks.headers_of(self.headers) if self._is_partial else {}
-        config, origin = self.front.services.config, headers.get("origin")
+        config, origin = self.http_app.services.config, headers.get("origin")
         if origin is None or request_checks.refused_address(
             headers, config.http_hosts, config.http_origins, self.own_address
         ):
@@ -322,7 +323,7 @@ class HttpConnection(UvicornProtocol):
 
     def _await_reader(self) -> None:
         # The data that waits for the client is bounded, but would be held for as long as it stays connected.
-        seconds = self.front.services.config.http_request_timeout
+        seconds = self.http_app.services.config.http_request_timeout
         if seconds:
             size = self.transport.get_write_buffer_size()
             self._unread = self.loop.call_later(seconds, self._look_at_reader, size, seconds)
@@ -356,11 +357,11 @@ class HttpConnection(UvicornProtocol):
         waiting, self.on_lost = self.on_lost, []
         for lost in waiting:
             lost()
-        self.front.lost(self)
+        self.http_app.lost(self)
 
     def drain(self, reconnect: bool, reason: str) -> None:
         """Take no further request. A request that is being answered is finished, an incomplete one is refused."""
-        self.front.drain(reason)
+        self.http_app.drain(reason)
         if self._is_partial:
             self.refuse(503, "the daemon is going out; ask again")
         elif self._is_made:

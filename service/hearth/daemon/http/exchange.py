@@ -110,7 +110,7 @@ class Exchange:
     def _leave(self, stream: Stream) -> None:
         """Leave a modern stream. Closing it cancels the request, and it cannot be resumed."""
         if self._lost:
-            self._request.front.hub.withdraw(self._found.session, stream.number)
+            self._request.app.hub.withdraw(self._found.session, stream.number)
         self._found.sink.forget(stream.number)
 
     @property

@@ -20,7 +20,7 @@ async def serve_stream(request: "Request") -> None:
     try:
         mcp.check_mode(request)
         mcp.check_opening(request, None)
-        id, found = request.front.sessions.open_legacy(request.who, is_kept=False)
+        id, found = request.app.sessions.open_legacy(request.who, is_kept=False)
     except mcp.Rejected as exc:
         await mcp.reject(request, exc)
         return
@@ -34,14 +34,14 @@ async def serve_stream(request: "Request") -> None:
     found.begin()
     stream.on_overflow = lambda: request.connection.abort("does not read (outbound_limit)")
     # This stream cannot be resumed: a lost connection ends the session.
-    request.connection.on_lost.append(lambda: request.front.sessions.end(id, request.who))
+    request.connection.on_lost.append(lambda: request.app.sessions.end(id, request.who))
     try:
         endpoint = b"event: endpoint\ndata: /messages?session=%b\n\n" % id.encode()
         await request.begin(200, responses.EVENT_STREAM, endpoint, more=True)
         await pump(request, stream, reader, None)
     finally:
         found.done()
-        request.front.sessions.end(id, request.who)
+        request.app.sessions.end(id, request.who)
 
 
 async def serve_message(request: "Request") -> None:
@@ -69,13 +69,13 @@ async def serve_message(request: "Request") -> None:
     except mcp.Rejected as exc:
         await mcp.reject(request, exc)
         return
-    request.front.hub.receive(found.session, found.sink.begin(), message, resent=False, replay=False)
+    request.app.hub.receive(found.session, found.sink.begin(), message, resent=False, replay=False)
     await request.answer(202)
 
 
 def _session(request: "Request") -> HttpSession:
     """Return the session that a message names. Raises Rejected."""
-    found = request.front.sessions.find(request.query.get("session", [""])[0], request.who)
+    found = request.app.sessions.find(request.query.get("session", [""])[0], request.who)
     if found is None or not found.sink.is_single:
         raise mcp.Rejected(404, Refused("there is no such session: open /sse first"))
     return found

@@ -43,7 +43,7 @@ class Rejected(Exception):
 async def serve(request: "Request") -> None:
     """Serve one request, whatever its method."""
     try:
-        if request.server is not None and request.server not in request.front.hub.servers:
+        if request.server is not None and request.server not in request.app.hub.servers:
             raise Rejected(404, Refused(f"there is no server {request.server!r}"))
         check_mode(request)
         if request.method == "POST":
@@ -64,7 +64,7 @@ async def reject(request: "Request", rejected: Rejected) -> None:
     """Answer a request that was rejected."""
     problem = rejected.problem
     if isinstance(problem, versions.UnsupportedVersion):
-        request.front.hub.unknowns.version(request.who, problem.requested)
+        request.app.hub.unknowns.version(request.who, problem.requested)
     if not isinstance(problem, OverLimit):
         await request.answer(rejected.status, messages.failure(rejected.id, problem))
     elif rejected.id is None:
@@ -114,7 +114,7 @@ async def read_body(request: "Request") -> bytes | None:
 
     A body over the limit is refused here, and the connection is closed.
     """
-    limit = request.front.services.config.message_limit
+    limit = request.app.services.config.message_limit
     declared = request.headers.get("content-length", "")
     too_large = TooLarge(f"the body is over the limit of {limit} bytes (message_limit)")
     if declared.isdigit() and int(declared) > limit:
@@ -158,7 +158,7 @@ async def _exchange(
 def admit(request: "Request", found: HttpSession, message: Posted) -> Posted:
     """Return the message, or the part of it that the rate limits admit. Raises Rejected."""
     try:
-        return request.front.gates.admitted(found, request.connection.needs_token, message)
+        return request.app.gates.admitted(found, request.connection.needs_token, message)
     except OverLimit as exc:
         raise Rejected(429, exc, exc.id) from exc
 
@@ -166,7 +166,7 @@ def admit(request: "Request", found: HttpSession, message: Posted) -> Posted:
 def check_opening(request: "Request", id: bytes | None) -> None:
     """Raise Rejected, for the request of that id, if a new session would be over the rate limit."""
     try:
-        request.front.gates.check_opening(request.connection.needs_token, id)
+        request.app.gates.check_opening(request.connection.needs_token, id)
     except OverLimit as exc:
         raise Rejected(429, exc, id) from exc
 
@@ -174,13 +174,13 @@ def check_opening(request: "Request", id: bytes | None) -> None:
 def _check_stream(request: "Request", found: HttpSession) -> None:
     """Raise Rejected if the client opens streams too fast."""
     try:
-        request.front.gates.check_stream(found, request.connection.needs_token)
+        request.app.gates.check_stream(found, request.connection.needs_token)
     except OverLimit as exc:
         raise Rejected(429, exc) from exc
 
 
 def _receive(request: "Request", found: HttpSession, tag: int, message: Posted) -> None:
-    hub = request.front.hub
+    hub = request.app.hub
     if isinstance(message, json.Batch) or message.method not in _OPENING:
         found.use()
     if isinstance(message, json.Batch):
@@ -213,7 +213,7 @@ async def _post_modern(request: "Request", message: json.Message) -> None:
             raise MessageError("a response may not be posted in this revision")
         if message.id is None:
             versions.check_version(request.headers.get(VERSION, ""))
-            request.front.hub.unknowns.notification(request.who, message.method)
+            request.app.hub.unknowns.notification(request.who, message.method)
             # No notification has a meaning here: a request is cancelled by closing its stream.
             await request.answer(202)
             return
@@ -250,7 +250,7 @@ def _check_params(request: "Request", found: HttpSession, message: json.Message)
     """Raise MessageError unless the headers repeat the arguments for which the tool's schema asks that."""
     if message.method == "tools/call":
         params = values.members(message.fields.get("params"))
-        schema = request.front.hub.input_schema(found.session, values.text(params.get("name")) or "")
+        schema = request.app.hub.input_schema(found.session, values.text(params.get("name")) or "")
         if schema is not None:
             try:
                 index = http_headers.index(schema)
@@ -262,10 +262,10 @@ def _check_params(request: "Request", found: HttpSession, message: json.Message)
 
 def _modern_session(request: "Request", id: bytes) -> HttpSession:
     who = request.who
-    if not request.front.sessions.knows(who):
+    if not request.app.sessions.knows(who):
         check_opening(request, id)
     try:
-        return request.front.sessions.modern(who)
+        return request.app.sessions.modern(who)
     except Refused as exc:
         raise Rejected(503, exc, id) from exc
 
@@ -276,13 +276,13 @@ def _modern_session(request: "Request", id: bytes) -> HttpSession:
 async def _initialize(request: "Request", message: json.Message) -> None:
     check_opening(request, message.id)
     try:
-        id, found = request.front.sessions.open_legacy(request.who)
+        id, found = request.app.sessions.open_legacy(request.who)
     except Refused as exc:
         raise Rejected(503, exc, message.id) from exc
     await _exchange(request, found, message, [(SESSION.encode(), id.encode())])
     if found.session.era is None:
         # The hub has refused the `initialize`.
-        request.front.sessions.end(id, request.who)
+        request.app.sessions.end(id, request.who)
 
 
 async def _post_batch(request: "Request", batch: json.Batch) -> None:
@@ -297,7 +297,7 @@ async def _post_batch(request: "Request", batch: json.Batch) -> None:
 def _session(request: "Request", id: bytes | None = None) -> HttpSession:
     """Return the session that a request with that raw id names; a former daemon may have begun it. Raises Rejected."""
     try:
-        found = request.front.sessions.resume(_session_id(request), request.who)
+        found = request.app.sessions.resume(_session_id(request), request.who)
     except Refused as exc:
         raise Rejected(503, exc, id) from exc
     # Requests in a session of the oldest revision are answered on its one stream, and not here.
@@ -311,7 +311,7 @@ def _session_id(request: "Request") -> str:
     if id is None:
         raise Rejected(400, MessageError("header Mcp-Session-Id is missing: begin with `initialize`"))
     if version is not None and version not in versions.LEGACY_VERSIONS:
-        request.front.hub.unknowns.version(request.who, version)
+        request.app.hub.unknowns.version(request.who, version)
         raise Rejected(400, MessageError(f"header MCP-Protocol-Version names no known revision: {version!r}"))
     return id
 
@@ -368,6 +368,6 @@ def _not_kept() -> Rejected:
 
 
 async def _delete(request: "Request") -> None:
-    if not request.front.sessions.end(_session_id(request), request.who):
+    if not request.app.sessions.end(_session_id(request), request.who):
         raise _no_session()
     await request.answer(204)

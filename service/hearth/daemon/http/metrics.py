@@ -67,8 +67,8 @@ Row = tuple[Sequence[str], float | Durations]
 
 async def serve(request: "Request") -> None:
     """Answer one scrape in the format that it asks for."""
-    sizes = await _LOOK.at_processes(request.front)
-    rows = collect(request.front, sizes)
+    sizes = await _LOOK.at_processes(request.app)
+    rows = collect(request.app, sizes)
     encode, kind = choose_encoder(request.headers.get("accept", ""))
     body = await asyncio.to_thread(lambda: encode(_registry(rows)))
     await request.answer(200, body, kind=kind.encode())
@@ -80,9 +80,9 @@ class _Look:
     def __init__(self) -> None:
         self._task: asyncio.Task[dict[int, int | None]] | None = None
 
-    async def at_processes(self, front: "HttpApp") -> dict[int, int | None]:
+    async def at_processes(self, app: "HttpApp") -> dict[int, int | None]:
         if self._task is None:
-            pids = [pid for server in front.hub.servers.values() for pid in server.pids]
+            pids = [pid for server in app.hub.servers.values() for pid in server.pids]
             self._task = asyncio.create_task(asyncio.to_thread(process_table.of_families, pids))
             self._task.add_done_callback(self._over)
         # A scraper that disconnects must not cancel the measurement for the others.
@@ -95,29 +95,29 @@ class _Look:
 _LOOK = _Look()
 
 
-def collect(front: "HttpApp", sizes: Mapping[int, int | None]) -> dict[str, list[Row]]:
+def collect(app: "HttpApp", sizes: Mapping[int, int | None]) -> dict[str, list[Row]]:
     """Return the rows of every metric. `sizes` has the memory of the servers' processes, in bytes."""
-    status = front.services.status()
+    status = app.services.status()
     sessions: list[dict[str, Any]] = status["sessions"]
     counted = _count((each["wire"], each["era"] or UNKNOWN) for each in sessions)
     rows: dict[str, list[Row]] = {
         "hearth_build_info": [([status["version"]], 1)],
         "hearth_uptime_seconds": [([], status["uptimeSeconds"])],
-        "hearth_connections": [([wire], number) for wire, number in front.services.connections().items()],
+        "hearth_connections": [([wire], number) for wire, number in app.services.connections().items()],
         "hearth_connections_refused_total": [([], COUNTERS.connections_refused)],
         "hearth_sessions": [(labels, number) for labels, number in counted.items()],
         "hearth_calls_in_flight": [([], sum(each["inFlight"] for each in sessions))],
         "hearth_calls_parked": [([], status["parked"])],
         "hearth_messages_refused_total": [(labels, number) for labels, number in COUNTERS.messages_refused.items()],
         "hearth_readers_dropped_total": [([], COUNTERS.readers_dropped)],
-        "hearth_http_exchanges": [([], sum(each.exchanges for each in front.sessions))],
+        "hearth_http_exchanges": [([], sum(each.exchanges for each in app.sessions))],
         "hearth_config_reloads_total": [
             (["ok"], COUNTERS.reloads - COUNTERS.reloads_failed),
             (["refused"], COUNTERS.reloads_failed),
         ],
         "hearth_config_valid": [([], status["configError"] is None)],
     }
-    measures = front.hub.metrics()
+    measures = app.hub.metrics()
     for entry in status["upstreams"]:
         for metric, row in _upstream(entry, measures[entry["name"]], sizes):
             rows.setdefault(metric, []).append(row)
