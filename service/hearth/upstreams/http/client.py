@@ -46,8 +46,11 @@ def open_pool(name: str, spec: ServerSpec, target: "SessionTarget | None" = None
             verify = target.trust() if target else trust()
         if target and transport is None:
             proxy = target.proxy(address)
+        headers = httpx.Headers({"User-Agent": f"hearth/{__version__}"})
+        # Not by a dict: names of headers are the same in any case, and two of this one must not be sent.
+        headers.update(spec.headers)
         client = httpx.AsyncClient(
-            headers={"User-Agent": f"hearth/{__version__}", **spec.headers},
+            headers=headers,
             verify=verify,
             limits=limits,
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS, write=WRITE_SECONDS),
