@@ -90,6 +90,8 @@ def test_a_token_that_was_rotated_is_looked_up_again(scratch: Scratch) -> None:
     words = ("--header", "Authorization: Bearer ${file:~/token}")
     with Guarded() as site, bridge_to(site.url, *words, scratch=scratch) as bridge:
         assert "result" in bridge.ask("tools/list", _modern=True)
+        # Refused, too, it would be a second lookup that changes nothing, and the next one would not be made at once.
+        until(lambda: site.seen("subscriptions/listen"), "the server's own stream is open")
         site.token = "second"
         assert "HTTP 401" in bridge.call_modern("echo", text="x")["error"]["message"]
         # The same again would be refused again.
