@@ -28,6 +28,8 @@ CLIENTS_INSIDE, SERVERS_INSIDE, PACKAGES_INSIDE = "/opt/clients", "/opt/servers"
 DEBIAN_PACKAGES = (
     *("systemd", "systemd-sysv", "dbus-user-session", "libpam-systemd", "passwd", "procps"),
     *("python3", "python3-venv", "pipx", "ca-certificates"),
+    # The Debian package depends on it, and nothing can be fetched in there.
+    "python3-systemd",
 )
 # The servers that are written in Python, each in an environment of its own: one of them needs the SDK of the older era.
 SERVERS = {
