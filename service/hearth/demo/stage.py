@@ -79,6 +79,7 @@ class IdleExit:
     """Exit of the idle daemon after the last agent left, and when the kernel reported it."""
 
     pid: int
+    timeout_seconds: float
     seconds: float
 
 
@@ -235,7 +236,7 @@ class Stage:
         left = time.monotonic()
         if not processes.wait_gone(pid, start_time, IDLE_PATIENCE_SECONDS):
             raise ClientError(f"the daemon (pid {pid}) is still there {IDLE_PATIENCE_SECONDS:g} s after the last agent")
-        return IdleExit(pid, time.monotonic() - left)
+        return IdleExit(pid, IDLE_TIMEOUT_SECONDS, time.monotonic() - left)
 
     def status(self) -> dict[str, Any]:
         """Return the output of `hearth status --json` in the scratch home."""
