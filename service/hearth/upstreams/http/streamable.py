@@ -40,11 +40,12 @@ RENEWAL_SECONDS = 30.0
 # Time for the owner to list the tools again, after a server has missed a header.
 LEARNING_SECONDS = 10.0
 
-# Time for the server to set a level of messages; some never answer that.
-LEVEL_SECONDS = 1.0
+# Time for the server to set a level of messages or to subscribe; some never answer that.
+SETTLE_SECONDS = 1.0
 
 _JSON = "application/json"
-_SET_LEVEL = "logging/setLevel"
+# Requests that later ones must not overtake: they change what the server sends while it works on those.
+_SETTINGS = frozenset({"logging/setLevel", "resources/subscribe", LISTEN})
 _SENDING = {"Accept": f"{_JSON}, {STREAM}", "Content-Type": _JSON}
 # Requests that may be sent twice. A tool call may not: its first sending may have had an effect.
 _REPEATABLE = frozenset(
@@ -74,7 +75,8 @@ class StreamableCarrier:
         self._openings = ProbeOrder(min(OPENING_SECONDS, connection.spec.start_timeout / 2))
         self._lane = asyncio.Lock()
         self._renewing: asyncio.Task[None] | None = None
-        self._setting_level: asyncio.Task[None] | None = None
+        # Settings that the server has not confirmed yet, by the numbers of their requests.
+        self._settling: dict[int, asyncio.Future[None]] = {}
         self._indexes: Mapping[str, http_headers.Index] = {}
         self._learned = asyncio.Event()
 
@@ -90,8 +92,9 @@ class StreamableCarrier:
         # A callback instead of `finally`: a task that is cancelled before its first step never runs its `finally`.
         request.task = self._connection.spawn(self._ask(request))
         request.task.add_done_callback(lambda task: self._asked(request, task))
-        if request.method == _SET_LEVEL:
-            self._setting_level = request.task
+        if request.method in _SETTINGS and (request.method != LISTEN or b'"resourceSubscriptions"' in request.params):
+            self._settling[request.number] = asyncio.get_running_loop().create_future()
+            request.task.add_done_callback(lambda _: self._settle(request))
 
     def tell(self, method: str, payload: bytes) -> None:
         """Send a notification. The modern era has none over HTTP."""
@@ -153,13 +156,20 @@ class StreamableCarrier:
         if request.task is task:  # or else another carrier has it now
             self._connection.finished(request)
 
+    def _settle(self, request: OutgoingRequest) -> None:
+        settled = self._settling.pop(request.number, None)
+        if settled and not settled.done():
+            settled.set_result(None)
+
     async def _exchange(self, request: OutgoingRequest) -> None:
         """Send a request, and repeat it once after a refusal that can be repaired."""
         await self._ready.wait()
-        if self._setting_level and request.method != _SET_LEVEL:
-            # Each POST takes a way of its own: a call must not overtake the level of its messages.
-            await asyncio.wait({self._setting_level}, timeout=LEVEL_SECONDS)
-            self._setting_level = None
+        if self._settling and request.method not in _SETTINGS:
+            # Each POST takes a way of its own: a call must not overtake the level or the subscription of its messages.
+            waiting = dict(self._settling)
+            await asyncio.wait(waiting.values(), timeout=SETTLE_SECONDS)
+            for number in waiting:
+                self._settling.pop(number, None)
         generation = self.session.generation
         verdict = await self._post(request, is_last=False)
         if verdict is Verdict.RENEW:
@@ -234,6 +244,9 @@ class StreamableCarrier:
                     if self._era == versions.MODERN:
                         self._give_back(self.session.headers())
         self._connection.take(items, request.number)
+        if request.method == LISTEN:
+            # The first message is the acknowledgement (2026-07-28, basic/utilities/subscriptions).
+            self._settle(request)
 
     async def _act(self, request: OutgoingRequest, refusal: HttpRefusal, verdict: Verdict) -> None:
         connection = self._connection
