@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from hearth.mcp import http_headers
 from support.http.conversation import META, Answer, Talk, as_bytes, bounded, talking, text_of, until
 from support.sites.legacy import LegacySite
 from support.sites.modern import ModernSite
+from support.sites.web import Reply, Request
 
 LOGGED = {"level": "info", "data": "at it"}
 
@@ -195,6 +197,26 @@ async def test_a_subscription_is_a_stream_that_stays_open(site: ModernSite, talk
     talk.connection.cancel(number)
     await until(lambda: site.closed, "the stream is closed")
     assert answer.times == 0
+
+
+class SlowSubscriptions(ModernSite):
+    """Server that takes a while to subscribe, and calls meanwhile."""
+
+    calls_before: int | None = None
+
+    async def _subscriptions_listen(self, request: Request, message: Any, reply: Reply) -> None:
+        await asyncio.sleep(0.3)
+        self.calls_before = len(self.seen("tools/call"))
+        await super()._subscriptions_listen(request, message, reply)
+
+
+async def test_a_call_does_not_overtake_the_subscription_before_it() -> None:
+    with SlowSubscriptions() as site:
+        async with talking(site.url) as talk:
+            params = {"_meta": META, "notifications": {"resourceSubscriptions": ["note://board"]}}
+            talk.connection.request_stream(b'"subscriptions/listen"', as_bytes(params), Answer())
+            assert await talk.call("echo", text="behind it") == "behind it"
+        assert site.calls_before == 0
 
 
 async def test_a_subscription_that_ends_is_answered_or_fails(site: ModernSite, talk: Talk) -> None:
