@@ -150,9 +150,7 @@ class _PrivateFile(logging.FileHandler):
         for newer, older in reversed(list(pairwise(names))):
             try:
                 os.replace(newer, older)
-            except FileNotFoundError:
-                pass
-            except PermissionError:
+            except (FileNotFoundError, PermissionError):
                 # On Windows another process may have the file open, so that it cannot be renamed: the file grows, and
                 # no record is lost.
                 pass
