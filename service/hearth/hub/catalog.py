@@ -120,8 +120,11 @@ class View:
 
     def definition(self, offer: Offer, era: str, version: str) -> Members:
         """Return the definition of a list entry for a client of that revision, under the names that it has here."""
-        found = definition(offer, era, version)
-        if self._pages and offer.item.kind is TOOLS and "_meta" in found:
+        found = offer.item.render(offer.exposed)
+        if offer.item.kind is not TOOLS:
+            return found
+        found = downgrade.tool(found, era, version)  # type: ignore[arg-type]  # raw is raw
+        if self._pages and "_meta" in found:
             meta = uris.rewrite_app_page(found["_meta"], lambda uri: self.expose(offer.server, uri, {}))
             return {**found, "_meta": meta}
         return found
@@ -133,10 +136,6 @@ class View:
             items = (json.join(self.definition(offer, era, version)) for offer in self.offers[kind].values())
             self._rendered[key] = b"[%b]" % b",".join(items)
         return self._rendered[key]
-
-    def list_result(self, kind: ListKind, era: str, version: str, server_info: bytes) -> bytes:
-        """Return the result of the list's method: one page."""
-        return list_result(kind, self.render(kind, era, version), era, server_info)
 
     # --- server of a URI
 
@@ -197,16 +196,8 @@ class View:
         return result
 
 
-def definition(offer: Offer, era: str, version: str) -> Members:
-    """Return the definition of a list entry for a client of that revision."""
-    rendered = offer.item.render(offer.exposed)
-    if offer.item.kind is TOOLS:
-        return downgrade.tool(rendered, era, version)  # type: ignore[arg-type]  # raw is raw
-    return rendered
-
-
 def list_result(kind: ListKind, items: bytes, era: str, server_info: bytes) -> bytes:
-    """Return the result of a list's method, from the JSON array of its items."""
+    """Return the result of a list's method, one page, from the JSON array of its items."""
     fields: Members = {kind.member: items}
     if era == versions.MODERN:
         # Never fresh: the servers behind the list change it at any time, and announce that by list_changed.

@@ -197,10 +197,10 @@ class Listing:
         if kind is TOOLS and session.searches:
             from hearth.mcp.search.search_tools import LIST
 
-            result = list_result(kind, LIST, call.era, self._server_info)
+            items = LIST
         else:
-            result = self._catalogue.view(session).list_result(kind, call.era, call.version, self._server_info)
-        call.close(messages.result(call.id, result))
+            items = self._catalogue.view(session).render(kind, call.era, call.version)
+        call.close(messages.result(call.id, list_result(kind, items, call.era, self._server_info)))
 
     async def try_unknown(self, sessions: Iterable[Session]) -> None:
         """Start servers whose catalog is unknown, and wait for them, bounded; slow ones are announced later."""
