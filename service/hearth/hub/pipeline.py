@@ -171,8 +171,9 @@ class Pipeline:
             try:
                 await self._binding.bind(session, call.era, server)
             except HearthError as problem:
-                is_there = server in self._catalog.in_view(session)
-                failure = problem if is_there else _taken_out(server)
+                failure = problem
+                if server not in self._catalog.in_view(session):
+                    failure = UpstreamError(f"server {server.name!r} was taken out of the config before it was ready")
 
     def _gone(self, call: Call) -> HearthError | None:
         """Return the error for a session whose only server was removed from the config."""
@@ -288,10 +289,6 @@ class Pipeline:
 def _own_params(sent: bytes) -> dict[str, json.Raw]:
     """Return the params as a server got them, without the `_meta` of the one request."""
     return {key: value for key, value in json.split(sent).items() if key != "_meta"}
-
-
-def _taken_out(server: Server) -> HearthError:
-    return UpstreamError(f"server {server.name!r} was taken out of the config before it was ready")
 
 
 def unknown_method(request: ClientRequest, server: Server) -> TargetLookup:
