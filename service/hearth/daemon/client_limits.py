@@ -7,9 +7,11 @@ These messages count all the same. `RateLimiter` is pure: the caller provides th
 
 `Outbox` is the output queue. A slow reader stalls no other client: it loses notices first, then its connection.
 Answers are kept up to a limit, and one message is always accepted into an empty queue, whatever its size.
+`LimitedConnection` is a connection with both.
 """
 
 import asyncio
+import functools
 import logging
 import math
 import os
@@ -17,10 +19,11 @@ from collections.abc import Callable
 from typing import NamedTuple, cast, overload
 
 from hearth.config import Config
-from hearth.daemon.services import COUNTERS
+from hearth.daemon.services import COUNTERS, DaemonServices, Wire
 from hearth.errors import MessageError, OverLimit
 from hearth.faults import SEAMS
 from hearth.host import connections
+from hearth.hub.sessions import Session
 from hearth.wire.json import Batch, Kind, Message
 from hearth.wire.lines import Item
 from hearth.write_batch import BufferedWriter
@@ -280,3 +283,42 @@ class Outbox(BufferedWriter):
         """Close after the client has taken everything that is queued."""
         self.flush()
         self.transport.close()
+
+
+class LimitedConnection(asyncio.Protocol, Wire):
+    """Connection of one client, whose limits are those of the socket. `client` names it in the log."""
+
+    session: Session | None = None
+    last_seen: float | None = None
+    heartbeat_interval = 0.0
+    is_shared = False
+
+    def __init__(self, services: DaemonServices, transport: asyncio.Transport, client: str) -> None:
+        self._services = services
+        self._outbox = Outbox(transport, services.config.outbound_limit, client)
+        self._tell_of_limit = functools.partial(log.warning, "%s: %s", client)
+        self._gate: RateLimiter | None = None
+        self.adapt(services.config)
+
+    def adapt(self, config: Config) -> None:
+        """Apply the rate limits of this config."""
+        self._gate = gate(near(config), self._gate, self._services.now, self._tell_of_limit)
+
+    def owes(self) -> bool:
+        """Tell whether there is data that the kernel has not taken yet."""
+        return self._outbox.owes()
+
+    def close(self) -> None:
+        """Close after the client has taken everything that is queued."""
+        self._outbox.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.session:
+            self._services.hub.close_session(self.session)
+        self._services.forget(self)
+
+    def pause_writing(self) -> None:
+        self._outbox.paused()
+
+    def resume_writing(self) -> None:
+        self._outbox.resumed()

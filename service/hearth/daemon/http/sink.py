@@ -190,12 +190,8 @@ class HttpSink:
     def _about(self, tag: int | None) -> Stream:
         return self._streams.get(tag or 0, self.general) if not self.is_single else self.general
 
-    def settled(self, question: str) -> None:
-        pass
-
-    def owner_changed(self, owner: str, is_owner: bool) -> None:
-        pass
-
+    def settled(self, question: str) -> None: ...
+    def owner_changed(self, owner: str, is_owner: bool) -> None: ...
     def owes(self) -> bool:
         return False
 
