@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from hearth.config import Config
 from hearth.daemon.client_limits import SILENCE_SECONDS
 from hearth.daemon.protocol_detector import ProtocolDetector, refused_line
-from hearth.daemon.services import COUNTERS, DaemonServices, Wire
+from hearth.daemon.services import COUNTERS, ClientConnection, DaemonServices
 from hearth.errors import InstallationChanged, NoRoom
 from hearth.faults import SEAMS
 from hearth.host import connections
@@ -58,7 +58,7 @@ class Acceptor:
         self._loading: asyncio.Task[None] | None = None
         # Connections whose protocol is unknown, the oldest first.
         self.undecided: dict[object, None] = {}
-        self.wires: set[Wire] = set()
+        self.wires: set[ClientConnection] = set()
         self._ports: Ports | None = None
         self._silent_until = float("-inf")
 
@@ -149,7 +149,7 @@ class Acceptor:
         for wire in self.wires:
             wire.adapt(config)
 
-    def session_wires(self) -> list[Wire]:
+    def session_wires(self) -> list[ClientConnection]:
         """Return the connections of clients; the others are control connections."""
         return [wire for wire in self.wires if wire.session or wire.is_shared]
 
@@ -255,7 +255,7 @@ class Acceptor:
             log.warning("a connection was lost at once: %s", task.exception())
             self.undecided.pop(detector, None)
 
-    def decided(self, detector: object, wire: Wire | None) -> None:
+    def decided(self, detector: object, wire: ClientConnection | None) -> None:
         """Register the wire of a connection whose protocol is known now, or forget a connection that has ended."""
         self.undecided.pop(detector, None)
         if wire:

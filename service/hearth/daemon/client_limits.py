@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import NamedTuple, cast, overload
 
 from hearth.config import Config
-from hearth.daemon.services import COUNTERS, DaemonServices, Wire
+from hearth.daemon.services import COUNTERS, ClientConnection, DaemonServices
 from hearth.errors import MessageError, OverLimit
 from hearth.faults import SEAMS
 from hearth.host import connections
@@ -285,7 +285,7 @@ class Outbox(BufferedWriter):
         self.transport.close()
 
 
-class LimitedConnection(asyncio.Protocol, Wire):
+class LimitedConnection(asyncio.Protocol, ClientConnection):
     """Connection of one client, whose limits are those of the socket. `client` names it in the log."""
 
     session: Session | None = None

@@ -23,7 +23,7 @@ from hearth.daemon.config_file import ConfigFile
 from hearth.daemon.control import DaemonControl
 from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
-from hearth.daemon.services import COUNTERS, Wire
+from hearth.daemon.services import COUNTERS, ClientConnection
 from hearth.daemon.upkeep import StatusLine, Upkeep
 from hearth.errors import ConfigError, FileAccessError, UpstreamError
 from hearth.host import children, signals
@@ -71,7 +71,7 @@ class Daemon:
         self._waiting_for_quiet = False
         self._hurry = asyncio.Event()
         # The connection of the stdio client, in stdio mode.
-        self._stdio: Wire | None = None
+        self._stdio: ClientConnection | None = None
         self.exit_code = 0
         self.control: ControlApi = DaemonControl(self)
 
@@ -328,11 +328,11 @@ class Daemon:
             log.info("%s: going out as soon as no call is in flight", reason)
             self._upkeep.end_when_quiet(reason)
 
-    def welcome(self, wire: Wire) -> None:
+    def welcome(self, wire: ClientConnection) -> None:
         """Register a connection whose client is known now."""
         self._acceptor.decided(None, wire)
 
-    def forget(self, wire: Wire) -> None:
+    def forget(self, wire: ClientConnection) -> None:
         """Remove a connection that has ended."""
         self._acceptor.wires.discard(wire)
         if wire is self._stdio:

@@ -8,7 +8,7 @@ from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session
 
 
-class Wire(Protocol):
+class ClientConnection(Protocol):
     """A connection whose protocol is known."""
 
     session: Session | None
@@ -67,7 +67,7 @@ class DaemonServices(Protocol):
     def shut_down_when_quiet(self, reason: str) -> None:
         """Begin the shutdown as soon as no client waits for an answer; bridges then reconnect at once."""
 
-    def welcome(self, wire: Wire) -> None:
+    def welcome(self, wire: ClientConnection) -> None:
         """Register a connection whose client is known now. The daemon may be shutting down already."""
 
     def http_failed(self, reason: str) -> None:
@@ -76,7 +76,7 @@ class DaemonServices(Protocol):
     def own_addresses(self) -> list[object]:
         """Return the addresses at which this daemon listens, as the kernel has them."""
 
-    def forget(self, wire: Wire) -> None:
+    def forget(self, wire: ClientConnection) -> None:
         """Remove a connection that has ended."""
 
 
