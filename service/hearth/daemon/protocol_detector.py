@@ -18,7 +18,7 @@ from hearth.host import connections
 from hearth.host.connections import Peer
 from hearth.mcp import messages, versions
 from hearth.wire import json
-from hearth.wire.sniff import Language, sniff
+from hearth.wire.sniff import DetectedProtocol, sniff
 
 if TYPE_CHECKING:
     from hearth.daemon.acceptor import Acceptor
@@ -107,18 +107,18 @@ class ProtocolDetector(asyncio.Protocol):
         assert self._transport is not None
         if not self._is_introduced and not self._is_shown(ended):
             return
-        language = sniff(self._first)
-        if language is Language.FRAMES:
+        protocol = sniff(self._first)
+        if protocol is DetectedProtocol.FRAMES:
             peer = self._peer
             is_own_user = connections.refusal(peer, (), ()) is None
             self._become(FrameConnection(self._services, self._transport, peer.pid, is_own_user), ended)
-        elif language is Language.LINES:
+        elif protocol is DetectedProtocol.LINES:
             self._become_lined(ended)
-        elif language is Language.HTTP:
+        elif protocol is DetectedProtocol.HTTP:
             self._become_http()
-        elif language is Language.SESSION:
+        elif protocol is DetectedProtocol.SESSION:
             self._end(_SESSION_LINES)
-        elif language is Language.UNKNOWN or ended:
+        elif protocol is DetectedProtocol.UNKNOWN or ended:
             self._end(messages.error(None, versions.INVALID_REQUEST, _UNKNOWN) + b"\n")
 
     def _become_lined(self, ended: bool) -> None:
