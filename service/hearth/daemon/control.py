@@ -54,22 +54,22 @@ class DaemonControl:
 
     def cmd_approved(self) -> str:
         """Read again which tools a person approved, and tell clients."""
-        # Needs no consent: the approvals are read from files that only a person's own commands write.
+        # The owner is not asked: these approvals are read from files that only a person's own commands write.
         return self._services.hub.approved()
 
     async def cmd_reload(self, asker: Session | None = None) -> str:
         """Read the config again. Raises ConfigError and Refused."""
-        await self._obtain_consent(asker, "reload")
+        await self._services.hub.obtain_owner_approval(asker, "reload")
         return self._services.reload()
 
     async def cmd_restart(self, server: str, asker: Session | None = None) -> str:
         """Restart one MCP server when its calls are done. Raises Refused."""
-        await self._obtain_consent(asker, "restart")
+        await self._services.hub.obtain_owner_approval(asker, "restart")
         return self._services.hub.restart(server)
 
     async def cmd_shutdown(self, restart: bool = False, when_quiet: bool = False, asker: Session | None = None) -> str:
         """Shut the daemon down soon. Raises Refused."""
-        await self._obtain_consent(asker, "shutdown")
+        await self._services.hub.obtain_owner_approval(asker, "shutdown")
         loop = asyncio.get_running_loop()
         # Soon, not now: the answer has to be written first.
         if restart and when_quiet:
@@ -77,10 +77,6 @@ class DaemonControl:
             return "going out as soon as no call is in flight"
         loop.call_soon(self._services.shut_down, "it was asked to", restart)
         return "going out"
-
-    async def _obtain_consent(self, asker: Session | None, act: str) -> None:
-        if asker:
-            await self._services.hub.consent(asker, act)
 
 
 # --- control frames

@@ -41,7 +41,7 @@ class ControlApi(Protocol):
         """Return the newest `count` kept events (all without it) and, to `follow`, a subscription to close."""
 
     def cmd_approved(self) -> str:
-        """Read the approvals of tools again, and tell clients. Needs no consent: only a person writes approvals."""
+        """Read the approvals of tools again, and tell clients. The owner is not asked: only a person writes them."""
 
     async def cmd_reload(self, asker: Session | None = None) -> str:
         """Read the config again. Raises ConfigError, in which case the former config stays, or Refused by the owner."""

@@ -187,9 +187,10 @@ class Hub:
         EVENTS.emit(SessionClosed(session=session.id, wire=session.wire, client=name))
         self.news()
 
-    async def consent(self, asker: Session, act: str) -> None:
-        """Return when the session may stop or reload the daemon. Raises Refused if it may not."""
-        await client_requests.obtain_approval(asker, act, self.sessions, self._questions, self.config.owner.approve)
+    async def obtain_owner_approval(self, asker: Session | None, act: str) -> None:
+        """Return when the session, if there is one, may stop or reload the daemon. Raises Refused if it may not."""
+        if asker:
+            await client_requests.obtain_approval(asker, act, self.sessions, self._questions, self.config.owner.approve)
 
     # --- servers
 
