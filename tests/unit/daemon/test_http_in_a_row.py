@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from hearth.daemon.http import transport
+from hearth.daemon.http import uvicorn_protocol
 from hearth.daemon.http.app import HttpApp
 from hearth.daemon.http.connection import HttpConnection
 from hearth.daemon.http.uvicorn_protocol import load_settings
@@ -132,7 +132,7 @@ async def test_a_refusal_reaches_who_reads_it_only_after_everything_is_sent(size
 @pytest.mark.parametrize("limit", ["LINGER_SECONDS", "LINGER_BYTES"])
 async def test_nobody_is_heard_out_for_ever(monkeypatch: pytest.MonkeyPatch, limit: str, visit: Visit) -> None:
     if limit == "LINGER_SECONDS":
-        monkeypatch.setattr(transport, limit, 0.1)
+        monkeypatch.setattr(uvicorn_protocol, limit, 0.1)
     await visit.send(b"nonsense\r\n\r\n")
     if limit == "LINGER_BYTES":
         with pytest.raises((BrokenPipeError, ConnectionResetError)):

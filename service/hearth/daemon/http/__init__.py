@@ -1,8 +1,7 @@
 """HTTP on the daemon's socket and ports. Loaded with the first HTTP connection; nothing else imports it.
 
 connection        one connection: limits on the duration and size of a request
-transport         splitting of incoming data into requests; the transport that uvicorn writes to, and its closing
-uvicorn_protocol  the only module that reaches into uvicorn, and why
+uvicorn_protocol  the only module that reaches into uvicorn, and why; incoming data cut into requests, and its transport
 app               the app that all connections share: sessions, routes, request guard, `/status` and the like
 mcp               POST, GET and DELETE of `/mcp`: the era of a request, and its handling
 api               `/api/v1/…`, loaded with the first request to it

@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING, Any, cast
 import httptools
 
 from hearth.daemon.http import request_checks, responses
-from hearth.daemon.http.transport import LINGER_BYTES, Outgoing, Pieces
-from hearth.daemon.http.uvicorn_protocol import Inflow, UvicornProtocol, UvicornSettings, status_line
+from hearth.daemon.http.uvicorn_protocol import (
+    LINGER_BYTES,
+    Inflow,
+    Outgoing,
+    Pieces,
+    UvicornProtocol,
+    UvicornSettings,
+    status_line,
+)
 from hearth.daemon.services import COUNTERS
 from hearth.hub.sessions import Session
 
