@@ -98,9 +98,9 @@ class Hub:
             lambda: self.config.parked_timeout, lambda: self.config.parked_limit, levels.attached
         )
         self._binding = Binding(self._questions, levels)
-        # Called when something in `summary` may have changed; for calls only now and then.
+        # Called when something in `summary` may have changed; for calls only now and then. The daemon replaces it.
         self.news: Callable[[], None] = lambda: None
-        deadlines = Deadlines(self._directory.all, lambda: self._retiring, self._tell_news)
+        deadlines = Deadlines(self._directory.all, lambda: self._retiring, lambda: self.news())  # noqa: PLW0108
         self._dispatcher = Dispatcher(levels, deadlines, self.servers.get, identity.info)
         self._listing = Listing(
             self._catalogue, self._binding, self._dispatcher, identity.info, lambda: self.config.list_timeout
@@ -151,8 +151,7 @@ class Hub:
         """
         target = self._directory.make_target(self.config, *to, self, self._retire) if to else None
         if server is not None and server not in self.servers:
-            known = ", ".join(self.servers) or "none"
-            raise Refused(f"there is no server {server!r} in {self.config.path}; known: {known}")
+            raise self._unknown(server)
         id = None
         if resume:
             former = self.sessions.get(resume[0])
@@ -289,9 +288,7 @@ class Hub:
         """Stop a server's processes when their calls in flight are done, bounded as in a drain. Raises Refused."""
         server = self.servers.get(name)
         if server is None:
-            raise Refused(
-                f"there is no server {name!r} in {self.config.path}; known: {', '.join(self.servers) or 'none'}"
-            )
+            raise self._unknown(name)
         log.info("restart requested", extra={"upstream": name})
         EVENTS.emit(ServerRestarted(server=name))
         ended = server.renew(self.config.drain_timeout)
@@ -301,6 +298,9 @@ class Hub:
             return f"nothing of {name} runs; the next call starts it"
         seconds = self.config.drain_timeout
         return f"{name} ends when its calls are done, {seconds:g} s at most; the next call starts it anew"
+
+    def _unknown(self, name: str) -> Refused:
+        return Refused(f"there is no server {name!r} in {self.config.path}; known: {', '.join(self.servers) or 'none'}")
 
     async def stop(self) -> None:
         """Stop every server, all at once."""
@@ -355,9 +355,6 @@ class Hub:
     def owes(self, connection: Connection) -> bool:
         """Tell whether a server waits for an answer."""
         return self._relay.owes(connection)
-
-    def _tell_news(self) -> None:
-        self.news()
 
     # --- status
 
