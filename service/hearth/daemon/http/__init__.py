@@ -8,7 +8,7 @@ api               `/api/v1/…`, loaded with the first request to it
 exchange          one request and its answer: JSON, or events until a stream ends
 legacy_sse        the endpoints of the oldest revision: `GET /sse`, `POST /messages`
 request_checks    checks before a message is parsed: addresses, origins, types. Pure
-admission         connections at a port that have shown the token, and rate limits of sessions
+admission         connections at a port that have shown the token, rate limits of sessions, bodies of requests
 sessions          legacy sessions by their ids, modern clients by their identity
 session_store     legacy sessions on disk, which outlive the daemon
 sink              the client sink of a session: messages of the hub, sorted into streams

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from hearth.daemon.http import mcp, request_checks, responses
+from hearth.daemon.http import admission, request_checks, responses
 from hearth.daemon.http.exchange import KEEP_ALIVE_SECONDS
 from hearth.errors import ConfigError, HearthError, Refused
 from hearth.host import process_table
@@ -104,15 +104,15 @@ async def _act(request: "Request", path: str, name: str | None) -> None:
         await _refuse_method(request, b"POST")
         return
     try:
-        mcp.check_body(request)
-        body = await mcp.read_body(request)
+        admission.check_body(request)
+        body = await admission.read_body(request)
         if body is None:
             return
         if len(body) > BODY_LIMIT_BYTES:
             await request.refuse(413, f"the body is over the limit of {BODY_LIMIT_BYTES} bytes for a command")
             return
         message = await _ACTIONS[path](request.app.services.control, _object(body), name or "")
-    except mcp.Rejected as exc:
+    except admission.Rejected as exc:
         await request.refuse(exc.status, str(exc))
     except HearthError as exc:
         await request.refuse(_status_of(exc), str(exc))

@@ -18,7 +18,7 @@ from hearth.daemon.http.session_store import ClientIdentity, SessionStore
 from hearth.daemon.http.sessions import SWEEP_SECONDS, TTL_SECONDS, HttpSessions
 from hearth.daemon.http.uvicorn_protocol import load_settings
 from hearth.daemon.services import COUNTERS, DaemonServices
-from hearth.errors import NoRoom, OverLimit
+from hearth.errors import NoRoom
 from hearth.host import process_table
 from hearth.host.posix.peers import Peer, own_uid
 from hearth.hub.events import Subscription
@@ -284,8 +284,8 @@ def _limited(handler: Handler) -> Handler:
     async def serve(request: Request) -> None:
         try:
             request.app.gates.check_look(request.connection.needs_token)
-        except OverLimit as exc:
-            await request.refuse(429, str(exc), admission.retry_after(exc))
+        except admission.Rejected as exc:
+            await mcp.reject(request, exc)
         else:
             await handler(request)
 

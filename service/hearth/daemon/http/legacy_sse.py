@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from hearth.daemon.http import mcp, responses
+from hearth.daemon.http import admission, mcp, responses
+from hearth.daemon.http.admission import Rejected
 from hearth.daemon.http.exchange import pump
 from hearth.daemon.http.sessions import HttpSession
 from hearth.errors import Refused
@@ -19,9 +20,9 @@ async def serve_stream(request: "Request") -> None:
         return
     try:
         mcp.check_mode(request)
-        mcp.check_opening(request, None)
+        request.app.gates.check_opening(request.connection.needs_token)
         id, found = request.app.sessions.open_legacy(request.who, is_kept=False)
-    except mcp.Rejected as exc:
+    except Rejected as exc:
         await mcp.reject(request, exc)
         return
     except Refused as exc:
@@ -51,22 +52,22 @@ async def serve_message(request: "Request") -> None:
         return
     try:
         _session(request)
-        mcp.check_body(request)
-        body = await mcp.read_body(request)
+        admission.check_body(request)
+        body = await admission.read_body(request)
         if body is None:
             return
         # The session may have ended meanwhile.
         found = _session(request)
         message = mcp.parse(body)
-    except mcp.Rejected as exc:
+    except Rejected as exc:
         await request.refuse(exc.status, str(exc))
         return
     if isinstance(message, json.Batch):
         await request.refuse(400, "batches are not part of this revision")
         return
     try:
-        mcp.admit(request, found, message)
-    except mcp.Rejected as exc:
+        request.app.gates.admitted(found, request.connection.needs_token, message)
+    except Rejected as exc:
         await mcp.reject(request, exc)
         return
     request.app.hub.receive(found.session, found.sink.begin(), message, resent=False, replay=False)
@@ -77,5 +78,5 @@ def _session(request: "Request") -> HttpSession:
     """Return the session that a message names. Raises Rejected."""
     found = request.app.sessions.find(request.query.get("session", [""])[0], request.who)
     if found is None or not found.sink.is_single:
-        raise mcp.Rejected(404, Refused("there is no such session: open /sse first"))
+        raise Rejected(404, Refused("there is no such session: open /sse first"))
     return found

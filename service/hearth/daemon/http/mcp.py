@@ -8,9 +8,10 @@ import re
 from typing import TYPE_CHECKING
 
 from hearth.daemon.http import admission, request_checks, responses, resumption
+from hearth.daemon.http.admission import Rejected
 from hearth.daemon.http.exchange import Exchange
 from hearth.daemon.http.sessions import HttpSession
-from hearth.errors import HearthError, MessageError, OverLimit, Refused, TooLarge, UpstreamError
+from hearth.errors import HearthError, MessageError, OverLimit, Refused, UpstreamError
 from hearth.hub import batches
 from hearth.hub.sessions import AUTO, FULL, SEARCH
 from hearth.mcp import http_headers, messages, versions
@@ -28,16 +29,6 @@ _REVISION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _OPENING = frozenset({"initialize", "notifications/initialized"})
 
 Posted = json.Message | json.Batch
-
-
-class Rejected(Exception):
-    """Rejection of a request. `problem` is in the body of the answer, for the request of that raw `id`."""
-
-    def __init__(self, status: int, problem: HearthError, id: bytes | None = None) -> None:
-        super().__init__(str(problem))
-        self.status = status
-        self.problem = problem
-        self.id = id
 
 
 async def serve(request: "Request") -> None:
@@ -84,10 +75,10 @@ def check_mode(request: "Request") -> None:
 
 
 async def _post(request: "Request") -> None:
-    check_body(request)
+    admission.check_body(request)
     if not request_checks.accepts(request.headers.get("accept"), request_checks.JSON, request_checks.EVENTS):
         raise Rejected(406, MessageError("Accept must name application/json and text/event-stream"))
-    body = await read_body(request)
+    body = await admission.read_body(request)
     if body is None:
         return
     message = parse(body)
@@ -99,39 +90,6 @@ async def _post(request: "Request") -> None:
         await _initialize(request, message)
     else:
         await _exchange(request, _session(request, None if message.method is None else message.id), message)
-
-
-def check_body(request: "Request") -> None:
-    """Raise Rejected unless the body has a readable type and encoding."""
-    if problem := request_checks.refused_type(request.headers.get("content-type", "")):
-        raise Rejected(415, MessageError(problem))
-    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise Rejected(415, MessageError("the body must not be compressed"))
-
-
-async def read_body(request: "Request") -> bytes | None:
-    """Return the whole body, or None if the client has disconnected or the body is over the limit.
-
-    A body over the limit is refused here, and the connection is closed.
-    """
-    limit = request.app.services.config.message_limit
-    declared = request.headers.get("content-length", "")
-    too_large = TooLarge(f"the body is over the limit of {limit} bytes (message_limit)")
-    if declared.isdigit() and int(declared) > limit:
-        request.connection.refuse(413, str(too_large), headers=request.headers)
-        return None
-    pieces, size = [], 0
-    while True:
-        part = await request.receive()
-        if part["type"] == "http.disconnect":
-            return None
-        pieces.append(part["body"])
-        size += len(part["body"])
-        if size > limit:
-            request.connection.refuse(413, str(too_large), headers=request.headers)
-            return None
-        if not part["more_body"]:
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def parse(body: bytes) -> Posted:
@@ -150,33 +108,9 @@ async def _exchange(
     message: Posted,
     sent: responses.Headers = [],  # noqa: B006
 ) -> None:
-    admitted = admit(request, found, message)
+    admitted = request.app.gates.admitted(found, request.connection.needs_token, message)
     exchange = Exchange(request, found, sent)
     await exchange.run(lambda tag: _receive(request, found, tag, admitted))
-
-
-def admit(request: "Request", found: HttpSession, message: Posted) -> Posted:
-    """Return the message, or the part of it that the rate limits admit. Raises Rejected."""
-    try:
-        return request.app.gates.admitted(found, request.connection.needs_token, message)
-    except OverLimit as exc:
-        raise Rejected(429, exc, exc.id) from exc
-
-
-def check_opening(request: "Request", id: bytes | None) -> None:
-    """Raise Rejected, for the request of that id, if a new session would be over the rate limit."""
-    try:
-        request.app.gates.check_opening(request.connection.needs_token, id)
-    except OverLimit as exc:
-        raise Rejected(429, exc, id) from exc
-
-
-def _check_stream(request: "Request", found: HttpSession) -> None:
-    """Raise Rejected if the client opens streams too fast."""
-    try:
-        request.app.gates.check_stream(found, request.connection.needs_token)
-    except OverLimit as exc:
-        raise Rejected(429, exc) from exc
 
 
 def _receive(request: "Request", found: HttpSession, tag: int, message: Posted) -> None:
@@ -263,7 +197,7 @@ def _check_params(request: "Request", found: HttpSession, message: json.Message)
 def _modern_session(request: "Request", id: bytes) -> HttpSession:
     who = request.who
     if not request.app.sessions.knows(who):
-        check_opening(request, id)
+        request.app.gates.check_opening(request.connection.needs_token, id)
     try:
         return request.app.sessions.modern(who)
     except Refused as exc:
@@ -274,7 +208,7 @@ def _modern_session(request: "Request", id: bytes) -> HttpSession:
 
 
 async def _initialize(request: "Request", message: json.Message) -> None:
-    check_opening(request, message.id)
+    request.app.gates.check_opening(request.connection.needs_token, message.id)
     try:
         id, found = request.app.sessions.open_legacy(request.who)
     except Refused as exc:
@@ -324,7 +258,7 @@ async def _get(request: "Request") -> None:
     if not request_checks.accepts(request.headers.get("accept"), request_checks.EVENTS):
         raise Rejected(406, MessageError("Accept must name text/event-stream"))
     found = _session(request)
-    _check_stream(request, found)
+    request.app.gates.check_stream(found, request.connection.needs_token)
     last = request.headers.get("last-event-id")
     found.use()
     exchange = Exchange(request, found, [])
