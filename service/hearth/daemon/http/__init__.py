@@ -3,10 +3,9 @@
 connection        one connection: limits on the duration and size of a request
 uvicorn_protocol  the only module that reaches into uvicorn, and why; incoming data cut into requests, and its transport
 app               the app that all connections share: sessions, routes, request guard, `/status` and the like
-mcp               POST, GET and DELETE of `/mcp`: the era of a request, and its handling
+mcp               POST, GET and DELETE of `/mcp`: the era of a request, and its handling; `/sse` of the oldest revision
 api               `/api/v1/…`, loaded with the first request to it
 exchange          one request and its answer: JSON, or events until a stream ends
-legacy_sse        the endpoints of the oldest revision: `GET /sse`, `POST /messages`
 request_checks    checks before a message is parsed: addresses, origins, types. Pure
 admission         connections at a port that have shown the token, rate limits of sessions, bodies of requests
 sessions          legacy sessions by their ids, modern clients by their identity

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, unquote
 from starlette.routing import Route, Router
 
 from hearth.daemon.acceptor import STRANGERS_LIMIT
-from hearth.daemon.http import admission, legacy_sse, mcp, request_checks, responses
+from hearth.daemon.http import admission, mcp, request_checks, responses
 from hearth.daemon.http.admission import AuthenticatedConnections, Gates
 from hearth.daemon.http.connection import HttpConnection
 from hearth.daemon.http.session_store import ClientIdentity, SessionStore
@@ -129,8 +129,8 @@ class HttpApp:
             ("/mcp/", mcp.serve),
             # A name may contain slashes.
             ("/mcp/{server:path}", mcp.serve),
-            ("/sse", legacy_sse.serve_stream),
-            ("/messages", legacy_sse.serve_message),
+            ("/sse", mcp.serve_stream),
+            ("/messages", mcp.serve_message),
             ("/healthz", _read_only(_health)),
             ("/status", _read_only(_limited(_status))),
             ("/metrics", _read_only(_limited(_metrics))),
