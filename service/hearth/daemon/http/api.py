@@ -56,7 +56,7 @@ async def serve(request: "Request") -> None:
 
 async def _ask(request: "Request", path: str) -> None:
     if request.method not in _READS:
-        await _refuse_method(request, b"GET, HEAD")
+        await request.refuse_method(*_READS)
         return
     try:
         body = await _QUERIES[path](request, request.app.services.control)
@@ -101,7 +101,7 @@ _QUERIES: dict[str, Callable[["Request", ControlApi], Awaitable[bytes]]] = {
 
 async def _act(request: "Request", path: str, name: str | None) -> None:
     if request.method != "POST":
-        await _refuse_method(request, b"POST")
+        await request.refuse_method("POST")
         return
     try:
         admission.check_body(request)
@@ -151,7 +151,7 @@ _ACTIONS: dict[str, Callable[[ControlApi, dict[str, Any], str], Awaitable[str]]]
 async def _follow(request: "Request") -> None:
     """Send events as they come, after the newest `count` kept ones (none without it)."""
     if request.method != "GET":
-        await _refuse_method(request, b"GET")
+        await request.refuse_method("GET")
         return
     if not request_checks.accepts(request.headers.get("accept"), request_checks.EVENTS):
         await request.refuse(406, "Accept must name text/event-stream")
@@ -229,7 +229,3 @@ def _status_of(problem: HearthError) -> int:
     if isinstance(problem, _BadRequest):
         return 400
     return 404 if isinstance(problem, Refused) else 500
-
-
-async def _refuse_method(request: "Request", allowed: bytes) -> None:
-    await request.refuse(405, f"{request.method} means nothing here", [(b"allow", allowed)])

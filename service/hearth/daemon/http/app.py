@@ -90,6 +90,10 @@ class Request:
         body = responses.api_error(status, reason) if self._is_api else responses.reason(reason)
         await self.answer(status, body, headers)
 
+    async def refuse_method(self, *allowed: str) -> None:
+        """Refuse a request whose method means nothing at its path."""
+        await self.refuse(405, f"{self.method} means nothing here", [(b"allow", ", ".join(allowed).encode())])
+
 
 def _server_in(raw_path: bytes) -> str:
     """Return the server's name in `/mcp/SERVER`, with or without a final slash; slashes in it may be sent as %2F."""
@@ -129,12 +133,12 @@ class HttpApp:
             ("/mcp/", mcp.serve),
             # A name may contain slashes.
             ("/mcp/{server:path}", mcp.serve),
-            ("/sse", mcp.serve_stream),
-            ("/messages", mcp.serve_message),
-            ("/healthz", _read_only(_health)),
-            ("/status", _read_only(_limited(_status))),
-            ("/metrics", _read_only(_limited(_metrics))),
-            (API.decode() + "{command:path}", _limited(_api)),
+            ("/sse", _only(mcp.serve_stream, "GET")),
+            ("/messages", _only(mcp.serve_message, "POST")),
+            ("/healthz", _only(_health, "GET", "HEAD")),
+            ("/status", _only(_limited(_status), "GET", "HEAD")),
+            ("/metrics", _only(_limited(_loaded("metrics")), "GET", "HEAD")),
+            (API.decode() + "{command:path}", _limited(_loaded("api"))),
         ]
         return [Route(path, _RequestGuard(self, handler)) for path, handler in served]
 
@@ -266,14 +270,14 @@ async def _health(request: Request) -> None:
     await request.answer(200, b'{"status":"ok"}')
 
 
-def _read_only(handler: Handler) -> Handler:
-    """Return a handler that accepts only GET and HEAD."""
+def _only(handler: Handler, *methods: str) -> Handler:
+    """Return a handler that accepts only these methods."""
 
     async def serve(request: Request) -> None:
-        if request.method in ("GET", "HEAD"):
+        if request.method in methods:
             await handler(request)
         else:
-            await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"GET, HEAD")])
+            await request.refuse_method(*methods)
 
     return serve
 
@@ -298,21 +302,17 @@ async def _status(request: Request) -> None:
     await request.answer(200, json.dumps(found))
 
 
-async def _metrics(request: Request) -> None:
-    await _serve_by(request, "metrics")
+def _loaded(name: str) -> Handler:
+    """Return the handler of a module that is loaded with the first request to it."""
 
+    async def serve(request: Request) -> None:
+        try:
+            # The first import takes a moment; other requests are served meanwhile.
+            module = await asyncio.to_thread(importlib.import_module, f"hearth.daemon.http.{name}")
+        except ImportError:
+            log.exception("HTTP endpoint cannot be loaded endpoint=%s", name)
+            await request.refuse(500, f"{name} cannot be served; `hearth logs` has why")
+            return
+        await module.serve(request)
 
-async def _api(request: Request) -> None:
-    await _serve_by(request, "api")
-
-
-async def _serve_by(request: Request, name: str) -> None:
-    """Serve a request with a module that is loaded with the first request of its kind."""
-    try:
-        # The first import takes a moment; other requests are served meanwhile.
-        module = await asyncio.to_thread(importlib.import_module, f"hearth.daemon.http.{name}")
-    except ImportError:
-        log.exception("HTTP endpoint cannot be loaded endpoint=%s", name)
-        await request.refuse(500, f"{name} cannot be served; `hearth logs` has why")
-        return
-    await module.serve(request)
+    return serve

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 SESSION = "mcp-session-id"
 VERSION = "mcp-protocol-version"
 _MODES = (FULL, SEARCH, AUTO)
-_METHODS = b"GET, POST, DELETE, OPTIONS"
 _REVISION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 # Messages that open a session do not count as a use of it.
 _OPENING = frozenset({"initialize", "notifications/initialized"})
@@ -45,7 +44,7 @@ async def serve(request: "Request") -> None:
         elif _names_modern(request.headers.get(VERSION)):
             await request.refuse(405, f"{request.method} means nothing in this revision", [(b"allow", b"POST")])
         elif request.method not in ("GET", "DELETE"):
-            await request.refuse(405, f"{request.method} means nothing here", [(b"allow", _METHODS)])
+            await request.refuse_method("GET", "POST", "DELETE", "OPTIONS")
         elif request.method == "GET":
             await _get(request)
         else:
@@ -315,9 +314,6 @@ async def _delete(request: "Request") -> None:
 
 async def serve_stream(request: "Request") -> None:
     """Open a session and serve its stream; the session ends with the stream."""
-    if request.method != "GET":
-        await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"GET")])
-        return
     try:
         check_mode(request)
         request.app.gates.check_opening(request.connection.needs_token)
@@ -347,9 +343,6 @@ async def serve_stream(request: "Request") -> None:
 
 async def serve_message(request: "Request") -> None:
     """Take a message of a session; the answer is sent on the session's stream."""
-    if request.method != "POST":
-        await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"POST")])
-        return
     try:
         _sse_session(request)
         admission.check_body(request)
