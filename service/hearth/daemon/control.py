@@ -84,57 +84,38 @@ class DaemonControl:
 
 async def answer_frame(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
     """Return the answer to a control frame, its own refusals included."""
-    kind = header["type"]
-    answer: dict[str, Any] = {"type": kind, "re": integer(header, "seq")}
+    answer: dict[str, Any] = {"type": header["type"], "re": integer(header, "seq")}
     try:
-        more, payload = await COMMANDS[kind](api, header, asker)
+        more, payload = await _run(api, header, asker)
     except HearthError as exc:
         return {**answer, "ok": False, "message": str(exc)[:SENTENCE_LIMIT]}, b""
     return {**answer, **more}, payload
 
 
-async def _status(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
-    return {}, json.dumps(api.cmd_status())
-
-
-async def _tools(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
-    wanted = string(header, "query") or "", string(header, "server"), header.get("limit")
-    return {"ok": True}, await api.cmd_tools(*wanted)
-
-
-async def _approved(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
-    return _done(api.cmd_approved())
-
-
-async def _reload(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
-    return _done(await api.cmd_reload(asker))
-
-
-async def _restart(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
-    return _done(await api.cmd_restart(string(header, "server") or "", asker))
-
-
-async def _shutdown(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
-    restart, when_quiet = header.get("restart") is True, header.get("whenQuiet") is True
-    return _done(await api.cmd_shutdown(restart, when_quiet, asker))
-
-
-def _done(message: str) -> Answer:
+async def _run(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
+    match header["type"]:
+        case "status":
+            return {}, json.dumps(api.cmd_status())
+        case "tools":
+            wanted = string(header, "query") or "", string(header, "server"), header.get("limit")
+            return {"ok": True}, await api.cmd_tools(*wanted)
+        case "approved":
+            message = api.cmd_approved()
+        case "reload":
+            message = await api.cmd_reload(asker)
+        case "restart":
+            message = await api.cmd_restart(string(header, "server") or "", asker)
+        case "shutdown":
+            restart, when_quiet = header.get("restart") is True, header.get("whenQuiet") is True
+            message = await api.cmd_shutdown(restart, when_quiet, asker)
+        case kind:
+            raise FrameError(f"unknown frame type {kind!r}")
     return {"ok": True, "message": message}, b""
 
 
-# Control frames that get one answer, by their type.
-COMMANDS: dict[str, Callable[[ControlApi, dict[str, Any], Session | None], Awaitable[Answer]]] = {
-    "status": _status,
-    "tools": _tools,
-    "approved": _approved,
-    "reload": _reload,
-    "restart": _restart,
-    "shutdown": _shutdown,
-}
 # The control frame that may get many.
 EVENTS_FRAME = "events"
-CONTROL_TYPES = frozenset({*COMMANDS, EVENTS_FRAME})
+CONTROL_TYPES = frozenset({"status", "tools", "approved", "reload", "restart", "shutdown", EVENTS_FRAME})
 
 
 async def answer_events(

@@ -5,7 +5,6 @@ changes something is a POST of `application/json`: no page can send it without a
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -26,6 +25,8 @@ BODY_LIMIT_BYTES = 64 * 1024
 _SERVERS = "servers/"
 _RESTART = "/restart"
 _READS = ("GET", "HEAD")
+_QUERIES = ("status", "sessions", "servers", "tools")
+_ACTIONS = ("reload", "restart", "shutdown")
 
 
 class _BadRequest(HearthError):
@@ -59,41 +60,23 @@ async def _ask(request: "Request", path: str) -> None:
         await request.refuse_method(*_READS)
         return
     try:
-        body = await _QUERIES[path](request, request.app.services.control)
+        body = await _find(request, path)
     except HearthError as exc:
         await request.refuse(_status_of(exc), str(exc))
     else:
         await request.answer(200, body)
 
 
-async def _status(request: "Request", control: ControlApi) -> bytes:
-    return json.dumps(await _with_memory(control))
-
-
-async def _servers(request: "Request", control: ControlApi) -> bytes:
-    return json.dumps({"servers": (await _with_memory(control))["upstreams"]})
-
-
-async def _with_memory(control: ControlApi) -> dict[str, Any]:
+async def _find(request: "Request", path: str) -> bytes:
+    control = request.app.services.control
+    if path == "tools":
+        query, server, limit = request.first("query") or "", request.first("server"), _number(request, "limit")
+        return bytes(await control.cmd_tools(query, server, limit))
+    if path == "sessions":
+        return json.dumps({"sessions": control.cmd_sessions()})
     # Not in the loop: the kernel takes milliseconds to measure a large process.
-    return await asyncio.to_thread(process_table.with_memory, control.cmd_status())
-
-
-async def _sessions(request: "Request", control: ControlApi) -> bytes:
-    return json.dumps({"sessions": control.cmd_sessions()})
-
-
-async def _tools(request: "Request", control: ControlApi) -> bytes:
-    query, server, limit = request.first("query") or "", request.first("server"), _number(request, "limit")
-    return bytes(await control.cmd_tools(query, server, limit))
-
-
-_QUERIES: dict[str, Callable[["Request", ControlApi], Awaitable[bytes]]] = {
-    "status": _status,
-    "sessions": _sessions,
-    "servers": _servers,
-    "tools": _tools,
-}
+    status = await asyncio.to_thread(process_table.with_memory, control.cmd_status())
+    return json.dumps({"servers": status["upstreams"]} if path == "servers" else status)
 
 
 # --- actions
@@ -111,7 +94,7 @@ async def _act(request: "Request", path: str, name: str | None) -> None:
         if len(body) > BODY_LIMIT_BYTES:
             await request.refuse(413, f"the body is over the limit of {BODY_LIMIT_BYTES} bytes for a command")
             return
-        message = await _ACTIONS[path](request.app.services.control, _object(body), name or "")
+        message = await _run(request.app.services.control, path, _object(body), name or "")
     except admission.Rejected as exc:
         await request.refuse(exc.status, str(exc))
     except HearthError as exc:
@@ -120,29 +103,14 @@ async def _act(request: "Request", path: str, name: str | None) -> None:
         await request.answer(200, json.dumps({"message": message}))
 
 
-async def _reload(control: ControlApi, body: dict[str, Any], name: str) -> str:
-    _check_flags(body)
-    return await control.cmd_reload()
-
-
-async def _restart(control: ControlApi, body: dict[str, Any], name: str) -> str:
-    _check_flags(body)
-    return await control.cmd_restart(name)
-
-
-async def _shutdown(control: ControlApi, body: dict[str, Any], name: str) -> str:
-    _check_flags(body, "restart", "whenQuiet")
-    restart, when_quiet = body.get("restart", False), body.get("whenQuiet", False)
-    if when_quiet and not restart:
-        raise _BadRequest("whenQuiet is for a restart: send restart, too")
-    return await control.cmd_shutdown(restart, when_quiet)
-
-
-_ACTIONS: dict[str, Callable[[ControlApi, dict[str, Any], str], Awaitable[str]]] = {
-    "reload": _reload,
-    "restart": _restart,
-    "shutdown": _shutdown,
-}
+async def _run(control: ControlApi, path: str, body: dict[str, Any], name: str) -> str:
+    _check_flags(body, *(("restart", "whenQuiet") if path == "shutdown" else ()))
+    if path == "shutdown":
+        restart, when_quiet = body.get("restart", False), body.get("whenQuiet", False)
+        if when_quiet and not restart:
+            raise _BadRequest("whenQuiet is for a restart: send restart, too")
+        return await control.cmd_shutdown(restart, when_quiet)
+    return await (control.cmd_restart(name) if path == "restart" else control.cmd_reload())
 
 
 # --- events
