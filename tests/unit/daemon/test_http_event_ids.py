@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.daemon.http import resumption
-from hearth.daemon.http.responses import event
+from hearth.daemon.http.http_messages import event
 from hearth.daemon.http.resumption import EventId
 from hearth.daemon.http.streams import StreamMessage
 

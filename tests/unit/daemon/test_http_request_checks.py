@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.daemon.http import request_checks
+from hearth.daemon.http import http_messages
 
 
 @pytest.mark.parametrize(
@@ -20,11 +20,11 @@ from hearth.daemon.http import request_checks
     ],
 )
 def test_the_host_of_a_whole_address_is_found(target: bytes, host: str | None) -> None:
-    assert request_checks.target_host(target) == host
+    assert http_messages.target_host(target) == host
 
 
 def test_a_whole_address_without_a_host_is_nobody_s() -> None:
-    assert request_checks.refused_address({"host": request_checks.target_host(b"http:///mcp") or ""})
+    assert http_messages.refused_address({"host": http_messages.target_host(b"http:///mcp") or ""})
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_whole_address_without_a_host_is_nobody_s() -> None:
     ],
 )
 def test_this_machine_is_let_in(headers: dict[str, str]) -> None:
-    assert request_checks.refused_address(headers) is None
+    assert http_messages.refused_address(headers) is None
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_this_machine_is_let_in(headers: dict[str, str]) -> None:
     ],
 )
 def test_anything_else_is_not(headers: dict[str, str]) -> None:
-    assert request_checks.refused_address(headers)
+    assert http_messages.refused_address(headers)
 
 
 @pytest.mark.parametrize(
@@ -116,39 +116,39 @@ def test_anything_else_is_not(headers: dict[str, str]) -> None:
     ],
 )
 def test_the_address_that_it_arrived_at_is_let_in_as_a_host_only(host: str, own: str) -> None:
-    assert request_checks.refused_address({"host": host}, own=own) is None
-    assert request_checks.refused_address({"host": host})
-    assert request_checks.refused_address({"host": host, "origin": f"http://{host}"}, own=own)
+    assert http_messages.refused_address({"host": host}, own=own) is None
+    assert http_messages.refused_address({"host": host})
+    assert http_messages.refused_address({"host": host, "origin": f"http://{host}"}, own=own)
 
 
 @pytest.mark.parametrize(
     "host", ["192.0.2.8", "rebound.example", "192.0.2.7.nip.io", "192.0.2.7@example.com", "3221225991", "[::]"]
 )
 def test_any_other_host_is_not(host: str) -> None:
-    assert request_checks.refused_address({"host": host}, own="192.0.2.7")
-    assert request_checks.refused_address({"host": host}, own="")
+    assert http_messages.refused_address({"host": host}, own="192.0.2.7")
+    assert http_messages.refused_address({"host": host}, own="")
 
 
 @given(st.text(max_size=40))
 def test_no_host_makes_it_fail(text: str) -> None:
-    request_checks.refused_address({"host": text, "origin": text}, own="127.0.0.2")
+    http_messages.refused_address({"host": text, "origin": text}, own="127.0.0.2")
 
 
 @pytest.mark.parametrize(
     ("accept", "kinds", "is_taken"),
     [
-        (None, (request_checks.JSON, request_checks.EVENTS), True),
-        ("*/*", (request_checks.JSON, request_checks.EVENTS), True),
-        ("application/json, text/event-stream", (request_checks.JSON, request_checks.EVENTS), True),
-        ("Application/JSON;q=0.5 , text/*", (request_checks.JSON, request_checks.EVENTS), True),
-        ("application/json", (request_checks.JSON, request_checks.EVENTS), False),
-        ("text/event-stream", (request_checks.EVENTS,), True),
-        ("application/json, text/event-stream;q=0", (request_checks.JSON, request_checks.EVENTS), False),
-        ("", (request_checks.EVENTS,), False),
+        (None, (http_messages.JSON, http_messages.EVENTS), True),
+        ("*/*", (http_messages.JSON, http_messages.EVENTS), True),
+        ("application/json, text/event-stream", (http_messages.JSON, http_messages.EVENTS), True),
+        ("Application/JSON;q=0.5 , text/*", (http_messages.JSON, http_messages.EVENTS), True),
+        ("application/json", (http_messages.JSON, http_messages.EVENTS), False),
+        ("text/event-stream", (http_messages.EVENTS,), True),
+        ("application/json, text/event-stream;q=0", (http_messages.JSON, http_messages.EVENTS), False),
+        ("", (http_messages.EVENTS,), False),
     ],
 )
 def test_what_a_client_takes(accept: str | None, kinds: tuple[str, ...], is_taken: bool) -> None:
-    assert request_checks.accepts(accept, *kinds) is is_taken
+    assert http_messages.accepts(accept, *kinds) is is_taken
 
 
 @pytest.mark.parametrize(
@@ -170,25 +170,25 @@ def test_what_a_client_takes(accept: str | None, kinds: tuple[str, ...], is_take
     ],
 )
 def test_of_what_is_not_json_in_utf_8_it_is_said_what_is_wrong(content_type: str, wrong: str | None) -> None:
-    said = request_checks.refused_type(content_type)
+    said = http_messages.refused_type(content_type)
     assert said is None if wrong is None else wrong in str(said)
 
 
 def test_an_answer_is_shared_with_the_one_origin_that_asked() -> None:
-    assert dict(request_checks.shared_with("https://app.example")) == {
+    assert dict(http_messages.shared_with("https://app.example")) == {
         b"access-control-allow-origin": b"https://app.example",
         b"access-control-expose-headers": b"Mcp-Session-Id, Retry-After, WWW-Authenticate",
     }
 
 
 def test_a_browser_that_asks_first_is_told_all_that_it_may_send() -> None:
-    told = dict(request_checks.preflight({"access-control-request-headers": "authorization, mcp-method"}))
+    told = dict(http_messages.preflight({"access-control-request-headers": "authorization, mcp-method"}))
     assert told[b"access-control-allow-headers"] == b"authorization, mcp-method"
     assert told[b"access-control-allow-methods"] == b"GET, POST, DELETE, OPTIONS"
     # It need not ask again for each request.
     assert told[b"access-control-max-age"] == b"86400"
-    assert b"access-control-allow-headers" not in dict(request_checks.preflight({}))
+    assert b"access-control-allow-headers" not in dict(http_messages.preflight({}))
 
 
 def test_a_header_that_is_repeated_has_both_values() -> None:
-    assert request_checks.headers_of([(b"a", b"1"), (b"b", b"2"), (b"a", b"3")]) == {"a": "1, 3", "b": "2"}
+    assert http_messages.headers_of([(b"a", b"1"), (b"b", b"2"), (b"a", b"3")]) == {"a": "1, 3", "b": "2"}

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from hearth.config import Config
 from hearth.daemon import client_limits
 from hearth.daemon.client_limits import Limits, RateLimiter
-from hearth.daemon.http import request_checks
-from hearth.daemon.http.responses import Headers
+from hearth.daemon.http import http_messages
+from hearth.daemon.http.http_messages import Headers
 from hearth.daemon.http.sessions import HttpSession
 from hearth.daemon.services import DaemonServices
 from hearth.errors import FileAccessError, HearthError, MessageError, OverLimit, TooLarge
@@ -169,7 +169,7 @@ def retry_after(problem: OverLimit) -> Headers:
 
 def check_body(request: "Request") -> None:
     """Raise Rejected unless the body has a readable type and encoding."""
-    if problem := request_checks.refused_type(request.headers.get("content-type", "")):
+    if problem := http_messages.refused_type(request.headers.get("content-type", "")):
         raise Rejected(415, MessageError(problem))
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise Rejected(415, MessageError("the body must not be compressed"))

@@ -8,7 +8,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from hearth.daemon.http import admission, request_checks, responses
+from hearth.daemon.http import admission, http_messages
 from hearth.daemon.http.exchange import KEEP_ALIVE_SECONDS
 from hearth.errors import ConfigError, HearthError, Refused
 from hearth.host import process_table
@@ -121,7 +121,7 @@ async def _follow(request: "Request") -> None:
     if request.method != "GET":
         await request.refuse_method("GET")
         return
-    if not request_checks.accepts(request.headers.get("accept"), request_checks.EVENTS):
+    if not http_messages.accepts(request.headers.get("accept"), http_messages.EVENTS):
         await request.refuse(406, "Accept must name text/event-stream")
         return
     try:
@@ -135,11 +135,11 @@ async def _follow(request: "Request") -> None:
         request.app.followers.add(subscription)
         request.connection.on_lost.append(subscription.close)
         try:
-            await request.begin(200, responses.EVENT_STREAM, _stream(feed.kept), more=True)
+            await request.begin(200, http_messages.EVENT_STREAM, _stream(feed.kept), more=True)
             while not subscription.is_closed:
                 # uvicorn's `send` waits for a slow reader; the subscription's queue drops events meanwhile.
                 found = _stream(await subscription.wait(KEEP_ALIVE_SECONDS))
-                await _send(request, found or responses.KEEP_ALIVE, more=True)
+                await _send(request, found or http_messages.KEEP_ALIVE, more=True)
             # Events may have come while `send` waited for the reader.
             await _send(request, _stream(subscription.take()), more=False)
         finally:

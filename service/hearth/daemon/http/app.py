@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, unquote
 from starlette.routing import Route, Router
 
 from hearth.daemon.acceptor import STRANGERS_LIMIT
-from hearth.daemon.http import admission, mcp, request_checks, responses
+from hearth.daemon.http import admission, http_messages, mcp
 from hearth.daemon.http.admission import AuthenticatedConnections, Gates
 from hearth.daemon.http.connection import HttpConnection
 from hearth.daemon.http.session_store import ClientIdentity, SessionStore
@@ -38,12 +38,12 @@ API = b"/api/v1/"
 class Request:
     """HTTP request, with the methods that answer it."""
 
-    def __init__(self, app: "HttpApp", scope: Scope, receive: Receive, send: responses.Send) -> None:
+    def __init__(self, app: "HttpApp", scope: Scope, receive: Receive, send: http_messages.Send) -> None:
         self.app = app
         self.method: str = scope["method"]
         self.raw_path: bytes = scope["raw_path"]
         self._is_api = self.raw_path.startswith(API)
-        self.headers = request_checks.headers_of(scope["headers"])
+        self.headers = http_messages.headers_of(scope["headers"])
         self.connection: HttpConnection = scope["state"]["connection"]
         self.receive = receive
         self.send = send
@@ -51,7 +51,7 @@ class Request:
         self.query = parse_qs(query.decode("latin-1")) if query else {}
         self.server = _server_in(self.raw_path) if "server" in scope.get("path_params", ()) else None
         # The connection's URL is this request's: no other is read before this one is answered.
-        self.target_host = request_checks.target_host(self.connection.url)
+        self.target_host = http_messages.target_host(self.connection.url)
 
     @property
     def who(self) -> ClientIdentity:
@@ -70,7 +70,7 @@ class Request:
         self,
         status: int,
         body: bytes = b"",
-        headers: responses.Headers = [],  # noqa: B006  # never changed
+        headers: http_messages.Headers = [],  # noqa: B006  # never changed
         kind: bytes = b"application/json",
     ) -> None:
         """Send a complete answer; `kind` is the content type of its body, if it has one."""
@@ -79,15 +79,15 @@ class Request:
             fields.append((b"content-type", kind))
         await self.begin(status, fields, body, more=False)
 
-    async def begin(self, status: int, headers: responses.Headers, body: bytes, more: bool) -> None:
+    async def begin(self, status: int, headers: http_messages.Headers, body: bytes, more: bool) -> None:
         """Send the head of the answer and its body, or the first part of the body if there is `more`."""
         with self.connection.one_write():
             await self.send({"type": "http.response.start", "status": status, "headers": headers})
             await self.send({"type": "http.response.body", "body": body, "more_body": more})
 
-    async def refuse(self, status: int, reason: str, headers: responses.Headers = []) -> None:  # noqa: B006
+    async def refuse(self, status: int, reason: str, headers: http_messages.Headers = []) -> None:  # noqa: B006
         """Answer with an error and its reason."""
-        body = responses.api_error(status, reason) if self._is_api else responses.reason(reason)
+        body = http_messages.api_error(status, reason) if self._is_api else http_messages.reason(reason)
         await self.answer(status, body, headers)
 
     async def refuse_method(self, *allowed: str) -> None:
@@ -202,15 +202,15 @@ class _RequestGuard:
         self._app = app
         self._handler = handler
 
-    async def __call__(self, scope: Scope, receive: Receive, send: responses.Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: http_messages.Send) -> None:
         request = Request(self._app, scope, receive, send)
         config = self._app.services.config
         origin = request.headers.get("origin")
         own = request.connection.own_address
-        fault = request_checks.faulty_host(request.headers, scope["http_version"])
+        fault = http_messages.faulty_host(request.headers, scope["http_version"])
         if (host := request.target_host) is not None:
             request.headers["host"] = host
-        refusal = request_checks.refused_address(request.headers, config.http_hosts, config.http_origins, own)
+        refusal = http_messages.refused_address(request.headers, config.http_hosts, config.http_origins, own)
         if fault or refusal:
             self._dismiss_stranger(request)
             await request.refuse(400 if fault else 403, fault or refusal or "")
@@ -218,17 +218,17 @@ class _RequestGuard:
         if scope["http_version"] in _WITHOUT_CHUNKS:
             request.send = request.connection.ended_by_close(send)
         if origin is not None:
-            request.send = responses.with_headers(request.send, request_checks.shared_with(origin))
+            request.send = http_messages.with_headers(request.send, http_messages.shared_with(origin))
         if request.method == "OPTIONS":
             self._dismiss_stranger(request)
-            await request.answer(204, b"", request_checks.preflight(request.headers))
+            await request.answer(204, b"", http_messages.preflight(request.headers))
         elif request.connection.needs_token and not self._has_token(request):
             request.connection.dismiss()
             where = "the daemon's registry entry has it" if request.connection.token else "`hearth token show`"
             await request.refuse(401, f"the token is missing or wrong: {where}", _WANTS_TOKEN)
         elif self._app.farewell is not None:
             request.connection.dismiss()
-            await request.refuse(503, "the daemon is going out; ask again", responses.RETRY_SOON)
+            await request.refuse(503, "the daemon is going out; ask again", http_messages.RETRY_SOON)
         else:
             await self._let_in(request)
 
@@ -237,7 +237,7 @@ class _RequestGuard:
             self._app.introduced(request.connection)
         except NoRoom as exc:
             request.connection.dismiss()
-            await request.refuse(503, str(exc), responses.RETRY_SOON)
+            await request.refuse(503, str(exc), http_messages.RETRY_SOON)
         else:
             await self._handler(request)
 
@@ -259,7 +259,7 @@ class _RequestGuard:
 
 
 _WITHOUT_CHUNKS = ("0.9", "1.0")
-_WANTS_TOKEN: responses.Headers = [(b"www-authenticate", b'Bearer realm="hearth"')]
+_WANTS_TOKEN: http_messages.Headers = [(b"www-authenticate", b'Bearer realm="hearth"')]
 
 
 async def _nothing(request: Request) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import httptools
 
-from hearth.daemon.http import request_checks, responses
+from hearth.daemon.http import http_messages
 from hearth.daemon.http.uvicorn_protocol import (
     LINGER_BYTES,
     Inflow,
@@ -297,9 +297,10 @@ class HttpConnection(UvicornProtocol):
         answered = self.has_request and not self.is_unanswered and self._is_partial and self._is_headed
         self.abandon_request()
         if not self.transport.is_closing() and not begun and not answered:
-            body = responses.reason(reason)
+            body = http_messages.reason(reason)
             head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)
-            more = [*self._shared_with(headers), *responses.VARY, *(responses.RETRY_SOON if status == 503 else ())]
+            more = [*self._shared_with(headers), *http_messages.VARY]
+            more += http_messages.RETRY_SOON if status == 503 else []
             lines = b"".join([b"%b: %b\r\n" % header for header in more])
             self.transport.write(status_line(status) + head + lines + b"\r\n" + body)
         if begun:
@@ -307,16 +308,16 @@ class HttpConnection(UvicornProtocol):
         else:
             self.transport.close()
 
-    def _shared_with(self, headers: Mapping[str, str] | None) -> responses.Headers:
+    def _shared_with(self, headers: Mapping[str, str] | None) -> http_messages.Headers:
         """Return the CORS headers for an allowed page, as far as the headers of its request have arrived."""
         if headers is None:
-            headers = request_checks.headers_of(self.headers) if self._is_partial else {}
+            headers = http_messages.headers_of(self.headers) if self._is_partial else {}
         config, origin = self.http_app.services.config, headers.get("origin")
-        if origin is None or request_checks.refused_address(
+        if origin is None or http_messages.refused_address(
             headers, config.http_hosts, config.http_origins, self.own_address
         ):
             return []
-        return request_checks.shared_with(origin)
+        return http_messages.shared_with(origin)
 
     # --- clients that do not read
 

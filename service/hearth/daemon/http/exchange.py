@@ -7,7 +7,7 @@ client's era.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hearth.daemon.http import responses
+from hearth.daemon.http import http_messages
 from hearth.daemon.http.sessions import HttpSession
 from hearth.daemon.http.streams import Stream
 
@@ -27,7 +27,7 @@ _PRIMED_SINCE = "2025-11-25"
 class Exchange:
     """Exchange of one request in a session. `headers` are sent with any answer."""
 
-    def __init__(self, request: "Request", found: HttpSession, headers: responses.Headers) -> None:
+    def __init__(self, request: "Request", found: HttpSession, headers: http_messages.Headers) -> None:
         self._request = request
         self._found = found
         self._headers = headers
@@ -60,7 +60,7 @@ class Exchange:
         if self._lost:
             return
         if only is not None:
-            status = responses.status_of(only) if self._found.session.stateless else 200
+            status = http_messages.status_of(only) if self._found.session.stateless else 200
             await self._request.answer(status, only, self._headers)
             self._found.sink.forget(stream.number)
         elif stream.ended and not stream.waiting:
@@ -124,16 +124,16 @@ class Exchange:
         name = None if session.stateless else self._found.sink.name(stream)
         first = b""
         if name is not None and is_primed and (session.version or "") >= _PRIMED_SINCE:
-            first = responses.priming(name, stream.taken, RETRY_MS)
+            first = http_messages.priming(name, stream.taken, RETRY_MS)
             self._is_primed = True
-        await self._request.begin(200, [*responses.EVENT_STREAM, *self._headers], first, more=True)
+        await self._request.begin(200, [*http_messages.EVENT_STREAM, *self._headers], first, more=True)
         await pump(self._request, stream, self, name)
 
 
 async def pump(request: "Request", stream: Stream, reader: object, name: bytes | None) -> None:
     """Send the messages of a stream until its end, or until another reader takes over. A `name` gives events ids."""
     while True:
-        events = b"".join([responses.event(message, name) for message in stream.take(reader)])
+        events = b"".join([http_messages.event(message, name) for message in stream.take(reader)])
         is_over = stream.is_over(reader)
         if events or is_over:
             await _send(request, events, more=not is_over)
@@ -142,7 +142,7 @@ async def pump(request: "Request", stream: Stream, reader: object, name: bytes |
         else:
             await stream.wait(KEEP_ALIVE_SECONDS)
             if not stream.waiting and not stream.is_over(reader):
-                await _send(request, responses.KEEP_ALIVE, more=True)
+                await _send(request, http_messages.KEEP_ALIVE, more=True)
 
 
 async def _send(request: "Request", body: bytes, more: bool) -> None:

@@ -10,7 +10,7 @@ to post.
 import re
 from typing import TYPE_CHECKING
 
-from hearth.daemon.http import admission, request_checks, responses, resumption
+from hearth.daemon.http import admission, http_messages, resumption
 from hearth.daemon.http.admission import Rejected
 from hearth.daemon.http.exchange import Exchange, pump
 from hearth.daemon.http.sessions import HttpSession
@@ -78,7 +78,7 @@ def check_mode(request: "Request") -> None:
 
 async def _post(request: "Request") -> None:
     admission.check_body(request)
-    if not request_checks.accepts(request.headers.get("accept"), request_checks.JSON, request_checks.EVENTS):
+    if not http_messages.accepts(request.headers.get("accept"), http_messages.JSON, http_messages.EVENTS):
         raise Rejected(406, MessageError("Accept must name application/json and text/event-stream"))
     body = await admission.read_body(request)
     if body is None:
@@ -108,7 +108,7 @@ async def _exchange(
     request: "Request",
     found: HttpSession,
     message: Posted,
-    sent: responses.Headers = [],  # noqa: B006
+    sent: http_messages.Headers = [],  # noqa: B006
 ) -> None:
     admitted = request.app.gates.admitted(found, request.connection.needs_token, message)
     exchange = Exchange(request, found, sent)
@@ -257,7 +257,7 @@ def _no_session() -> Rejected:
 
 
 async def _get(request: "Request") -> None:
-    if not request_checks.accepts(request.headers.get("accept"), request_checks.EVENTS):
+    if not http_messages.accepts(request.headers.get("accept"), http_messages.EVENTS):
         raise Rejected(406, MessageError("Accept must name text/event-stream"))
     found = _session(request)
     request.app.gates.check_stream(found, request.connection.needs_token)
@@ -334,7 +334,7 @@ async def serve_stream(request: "Request") -> None:
     request.connection.on_lost.append(lambda: request.app.sessions.end(id, request.who))
     try:
         endpoint = b"event: endpoint\ndata: /messages?session=%b\n\n" % id.encode()
-        await request.begin(200, responses.EVENT_STREAM, endpoint, more=True)
+        await request.begin(200, http_messages.EVENT_STREAM, endpoint, more=True)
         await pump(request, stream, reader, None)
     finally:
         found.done()

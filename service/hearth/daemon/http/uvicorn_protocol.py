@@ -21,7 +21,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from hearth.daemon.http.responses import VARY, Send
+from hearth.daemon.http.http_messages import VARY, Send
 
 # How long a connection waits for its next request; clients open another one transparently.
 KEEP_ALIVE_SECONDS = 75
