@@ -15,7 +15,7 @@ import msgspec
 from hearth.errors import HearthError, MessageError
 from hearth.mcp import catalog
 from hearth.mcp.catalog import TOOLS, ServerCatalog
-from hearth.mcp.search.synonyms import SYNONYMS
+from hearth.mcp.synonyms import SYNONYMS
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
