@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from hearth.mcp.catalog import ServerCatalog
-from hearth.mcp.synonyms import SYNONYMS
 from hearth.mcp.tool_index import (
     QUESTION_CHARACTERS,
     QUESTION_WORDS,
+    SYNONYMS,
     Tool,
     ToolIndex,
     arguments,
