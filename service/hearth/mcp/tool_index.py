@@ -300,7 +300,7 @@ def document(
     unknown = [name for name, each in offerings if each is None and server in (None, name)]
     return json.join(
         {
-            "tools": b"[%b]" % b",".join(map(_entry, found)),
+            "tools": values.array(map(_entry, found)),
             "fitting": json.dumps(fitting),
             "unknown": json.dumps(unknown),
         }
