@@ -18,7 +18,7 @@ from hearth.upstreams.instance import Instance
 from hearth.upstreams.stdio import StdioConnection
 from hearth.upstreams.supervision import READY, STOPPED
 from support.clients import text_of
-from support.daemon import UPSTREAMS, Scratch, pids_of, server
+from support.daemon import Scratch, pids_of, server
 from support.kernel import is_gone, until
 from unit import conversations
 
@@ -62,8 +62,7 @@ def test_a_server_of_one_conversation_is_not_idle_unless_its_entry_says_so(scrat
 @contextlib.asynccontextmanager
 async def running(**keys: object) -> AsyncIterator[Instance]:
     """An instance of the echo server in this very process, so that a test may shorten its times."""
-    script = str(UPSTREAMS / "echo_server.py")
-    spec = ServerSpec(name="echo", command=sys.executable, args=("-I", "-S", script), **keys)  # type: ignore[arg-type]
+    spec = ServerSpec(name="echo", **{**server("echo"), **keys})  # type: ignore[arg-type]
 
     async def connect(owner: Owner, tenant: ClientContext) -> StdioConnection:
         launch = ([sys.executable, *spec.args], dict(os.environ), "/")

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parents[1] / "support" / "upstreams"
+from support.daemon import server_command
+
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -25,10 +25,8 @@ class Server:
     """One of the servers, and what a client does to it."""
 
     def __init__(self, name: str, *words: str) -> None:
-        command = [sys.executable, "-I", "-S", str(HERE / f"{name}_server.py"), *words]
-        self.child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
-        )
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.child = subprocess.Popen(server_command(name, *words), **pipes, process_group=0)
         assert self.child.stdin and self.child.stdout
         self.input, self.output = self.child.stdin, self.child.stdout
 

@@ -33,8 +33,13 @@ AnyClient = TypeVar("AnyClient", bound=Closable)
 
 def server(name: str, *words: object, **keys: object) -> dict[str, object]:
     """The config entry of one of the small servers in `upstreams`."""
-    program = str(UPSTREAMS / f"{name}_server.py")
-    return {"command": sys.executable, "args": ["-I", "-S", program, *map(str, words)], **keys}
+    command, *args = server_command(name, *words)
+    return {"command": command, "args": args, **keys}
+
+
+def server_command(name: str, *words: object) -> list[str]:
+    """The command of one of them: Python without site-packages, but with their folder, where `stdio` is."""
+    return [sys.executable, "-E", "-s", "-S", str(UPSTREAMS / f"{name}_server.py"), *map(str, words)]
 
 
 def toml(settings: Mapping[str, object], servers: Mapping[str, Mapping[str, object]]) -> str:

@@ -382,7 +382,7 @@ class Hub:
 
     async def tools(self, query: str, server: str | None, limit: object) -> bytes:
         """Return the known tools, for `hearth tools`. Starts no server. Raises HearthError."""
-        from hearth.mcp.search import tool_index
+        from hearth.mcp import tool_index
 
         latest = [(each, each.catalogs.any) for each in self.servers.values()]
         offerings = [(each.name, offered and offered.without_tools(each.withheld(offered))) for each, offered in latest]

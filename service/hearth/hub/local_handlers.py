@@ -89,7 +89,7 @@ class InitializeHandler:
             spoken = [f"# {server.name}\n{each.instructions}" for server, each in view.offerings if each.instructions]
             offered = _EVERYTHING
         if self._catalogue.searches(session):
-            from hearth.mcp.search.search_tools import INSTRUCTIONS
+            from hearth.mcp.search_tools import INSTRUCTIONS
 
             spoken.insert(0, INSTRUCTIONS)
         return offered, "\n\n".join(spoken) or None
@@ -195,7 +195,7 @@ class Listing:
         if kind is TOOLS:
             session.saw_tools(self._catalogue.searches(session))
         if kind is TOOLS and session.searches:
-            from hearth.mcp.search.search_tools import LIST
+            from hearth.mcp.search_tools import LIST
 
             items = LIST
         else:

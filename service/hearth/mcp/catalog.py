@@ -94,16 +94,16 @@ class ServerCatalog:
 
     def announces(self, kind: ListKind) -> bool:
         """Tell whether the server announces changes of that list."""
-        if not self.capabilities:
-            return True
-        return values.is_true(values.members(self.capabilities.get(kind.capability)).get("listChanged"))
+        return self._declares(kind.capability, "listChanged")
 
     @property
     def tells_of_updates(self) -> bool:
         """Whether clients can subscribe to its resources."""
-        if not self.capabilities:
-            return True
-        return values.is_true(values.members(self.capabilities.get(RESOURCES.capability)).get("subscribe"))
+        return self._declares(RESOURCES.capability, "subscribe")
+
+    def _declares(self, capability: str, member: str) -> bool:
+        declared = values.members(self.capabilities.get(capability))
+        return not self.capabilities or values.is_true(declared.get(member))
 
     def adopt(self, other: "ServerCatalog") -> None:
         """Take the lists of another catalog, as far as this server has such lists, until its own are read."""
@@ -204,7 +204,7 @@ def write_catalog(catalog: ServerCatalog) -> bytes:
 
 
 def _write_list(catalog: ServerCatalog, kind: ListKind) -> bytes:
-    return b"[%b]" % b",".join(json.join(item.definition) for item in catalog.lists[kind].values())
+    return values.array(json.join(item.definition) for item in catalog.lists[kind].values())
 
 
 def read_catalog(server: str, raw: RawBytes) -> ServerCatalog:

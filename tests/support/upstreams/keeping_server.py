@@ -12,8 +12,6 @@ import json
 import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 import stdio
 
 VERSION = "2026-07-28"

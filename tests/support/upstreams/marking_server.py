@@ -10,13 +10,10 @@ call's log carries the mark of the call before it, as that of a server would tha
 """
 
 import json
-import os
 import random
 import select
 import sys
 from typing import Any
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

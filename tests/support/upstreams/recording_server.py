@@ -11,8 +11,6 @@ import json
 import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 import stdio
 
 # Deeply nested arguments are what tests send here.

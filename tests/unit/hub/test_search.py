@@ -10,10 +10,9 @@ import pytest
 from hearth.config import Config
 from hearth.hub import search
 from hearth.hub.sessions import AUTO, FULL, SEARCH, Session
-from hearth.mcp import versions
+from hearth.mcp import search_tools, versions
 from hearth.mcp.catalog import TOOLS
-from hearth.mcp.search import search_tools
-from hearth.mcp.search.tool_index import SearchUnavailable, ToolIndex
+from hearth.mcp.tool_index import SearchUnavailable, ToolIndex
 from hearth.wire import json
 from unit.conversations import until
 from unit.hub.outlets import Kept

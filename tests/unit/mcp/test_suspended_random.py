@@ -23,6 +23,7 @@ from hearth.wire import json, values
 from unit.mcp.suspended_calls import (
     PATIENCE,
     form,
+    open_questions,
     url,
 )
 
@@ -214,9 +215,9 @@ class Life:
         assert self.waits == self.call.attached
         assert self.call_runs == (self.call.state in (SuspendedState.RUNNING, SuspendedState.ASKING))
         if self.call.state is SuspendedState.VISITING:
-            assert 0 < self.call.open_questions <= len(self.elicitations)
+            assert 0 < open_questions(self.call) <= len(self.elicitations)
         else:
-            assert self.call.open_questions == len(self.open)
+            assert open_questions(self.call) == len(self.open)
         if self.call.state is not SuspendedState.ASKING:
             assert not self.open
 

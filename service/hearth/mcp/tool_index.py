@@ -15,7 +15,6 @@ import msgspec
 from hearth.errors import HearthError, MessageError
 from hearth.mcp import catalog
 from hearth.mcp.catalog import TOOLS, ServerCatalog
-from hearth.mcp.search.synonyms import SYNONYMS
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
@@ -51,6 +50,45 @@ _EMPTY = """
     what when where which who why will with would you your
 """
 _EMPTY_WORDS = frozenset(_EMPTY.split())
+# Synonyms: a word of a question, and the words that a definition may use in its place. One way only: a question about a
+# "ticket" is about an "issue", while one about an "issue" is not only about a "ticket". Words with `_` between them are
+# a phrase. Knows English and the trade, no server.
+_SYNONYMS = """
+    add: create append insert | alert: alarm | alerts: alarms | answer: reply | apply: update | appointment: event |
+    assign: update | bill: invoice | browse: navigate | bucket: s3 | buckets: s3 | bug: issue |
+    build: pipeline workflow | cache: redis | calendar: events | call: invoke | captions: transcript |
+    change: update modify edit | changed: diff changes | changes: diff | chargeback: dispute | chargebacks: disputes |
+    chat: message channel | check: status | checkout: payment switch | ci: pipeline workflow actions jobs |
+    client: customer | clone: copy fork | close: update | commit: record | compose: draft create | container: docker |
+    containers: docker | copy: fork | cost: costs usage | cpu: resource usage | crash: error issue |
+    credentials: secret key | customer: client | database: sql table schema | delete: remove | deploy: apply install |
+    destroy: delete remove | dir: directory | directions: route | document: file page | download: pull fetch save get |
+    dropdown: select option | email: mail message | emails: mail messages | error: issue exception |
+    errors: issues exceptions | execute: run invoke | file: create | fill: type | find: search | fix: update |
+    folder: directory | folders: directories | forget: delete | frequent: often | get: read retrieve fetch |
+    google: web_search search | grep: search | healthy: health | history: log commits | image: picture screenshot |
+    images: pictures | insert: write | inspect: get describe details | instance: server | internet: web |
+    k8s: kubernetes | kill: stop delete | know: search | link: url | log: logs | look: search get | ls: list |
+    machine: instance | machines: instances | mail: email | mails: emails | make: create | meeting: event |
+    metrics: usage statistics | modify: update edit | money: payment balance | move: transition | mr: merge_request |
+    nearby: places | new: create | note: page | notes: page | open: create navigate | people: users | person: user |
+    photo: image screenshot | picture: image screenshot | pictures: images | post: send create | pr: pull_request |
+    press: click | print: get show | prs: pull_requests | publish: create | put: write set upload | read: get |
+    reboot: restart | record: log | remember: create add store | remove: delete | rename: move | repo: repository |
+    repos: repositories | reschedule: update | restart: rerun | revert: reset | route: directions | run: execute |
+    save: write create | schedule: create | screenshot: snapshot | script: code | see: get show list | send: post |
+    set: update | sheet: spreadsheet | shelve: stash | show: get list view | sms: message | snippet: gist |
+    sort: filter | sql: query | stage: add | start: run | store: save set | subtitles: transcript captions |
+    summary: overview | switch: select checkout | tag: label | talk: message | task: issue | tasks: issues |
+    terminate: stop | ticket: issue | tickets: issues | translate: convert | ttl: expire expiry |
+    uncommitted: unstaged staged status | undo: reset revert | unsaved: uncommitted | upload: put | view: get show |
+    visit: navigate | vm: instance | vulnerabilities: alerts security | vulnerability: alert security |
+    webpage: page url | website: url page | wiki: page | write: create send
+"""
+SYNONYMS = {
+    word.strip(): tuple(other.replace("_", " ") for other in others.split())
+    for word, _, others in (entry.partition(":") for entry in _SYNONYMS.split("|"))
+}
 
 
 class SearchUnavailable(HearthError):
@@ -262,7 +300,7 @@ def document(
     unknown = [name for name, each in offerings if each is None and server in (None, name)]
     return json.join(
         {
-            "tools": b"[%b]" % b",".join(map(_entry, found)),
+            "tools": values.array(map(_entry, found)),
             "fitting": json.dumps(fitting),
             "unknown": json.dumps(unknown),
         }

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from hearth.mcp import versions
-from hearth.mcp.search import search_tools
-from hearth.mcp.search.search_tools import (
+from hearth.mcp import search_tools, versions
+from hearth.mcp.search_tools import (
     CALL,
     CALL_DESTRUCTIVE,
     CALL_READ,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from hearth.mcp.catalog import ServerCatalog
-from hearth.mcp.search.synonyms import SYNONYMS
-from hearth.mcp.search.tool_index import (
+from hearth.mcp.tool_index import (
     QUESTION_CHARACTERS,
     QUESTION_WORDS,
+    SYNONYMS,
     Tool,
     ToolIndex,
     arguments,
@@ -133,7 +133,7 @@ def test_the_same_question_has_the_same_answer_again() -> None:
 
 
 def test_scores_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hearth.mcp.search.tool_index.REMEMBERED_SCORES", 20)
+    monkeypatch.setattr("hearth.mcp.tool_index.REMEMBERED_SCORES", 20)
     searched = index()
     for asked in questions("tuning"):
         before = index().find(asked.text, 10)
