@@ -83,7 +83,11 @@ class Request:
         """Send the head of the answer and its body, or the first part of the body if there is `more`."""
         with self.connection.one_write():
             await self.send({"type": "http.response.start", "status": status, "headers": headers})
-            await self.send({"type": "http.response.body", "body": body, "more_body": more})
+            await self.send_body(body, more)
+
+    async def send_body(self, body: bytes, more: bool) -> None:
+        """Send the next part of the body, the last one if there is no `more`."""
+        await self.send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def refuse(self, status: int, reason: str, headers: http_messages.Headers = []) -> None:  # noqa: B006
         """Answer with an error and its reason."""
