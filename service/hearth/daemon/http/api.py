@@ -139,9 +139,9 @@ async def _follow(request: "Request") -> None:
             while not subscription.is_closed:
                 # uvicorn's `send` waits for a slow reader; the subscription's queue drops events meanwhile.
                 found = _stream(await subscription.wait(KEEP_ALIVE_SECONDS))
-                await _send(request, found or http_messages.KEEP_ALIVE, more=True)
+                await request.send_body(found or http_messages.KEEP_ALIVE, more=True)
             # Events may have come while `send` waited for the reader.
-            await _send(request, _stream(subscription.take()), more=False)
+            await request.send_body(_stream(subscription.take()), more=False)
         finally:
             request.app.followers.discard(subscription)
             if subscription.close in request.connection.on_lost:
@@ -151,10 +151,6 @@ async def _follow(request: "Request") -> None:
 def _stream(found: list[HubEvent]) -> bytes:
     kinds = [(str(each.__struct_config__.tag).encode(), events.encode(each)) for each in found]
     return b"".join([b"event: %b\ndata: %b\n\n" % each for each in kinds])
-
-
-async def _send(request: "Request", body: bytes, more: bool) -> None:
-    await request.send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 # --- parsing and refusing requests

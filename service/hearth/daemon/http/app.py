@@ -83,7 +83,11 @@ class Request:
         """Send the head of the answer and its body, or the first part of the body if there is `more`."""
         with self.connection.one_write():
             await self.send({"type": "http.response.start", "status": status, "headers": headers})
-            await self.send({"type": "http.response.body", "body": body, "more_body": more})
+            await self.send_body(body, more)
+
+    async def send_body(self, body: bytes, more: bool) -> None:
+        """Send the next part of the body, the last one if there is no `more`."""
+        await self.send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def refuse(self, status: int, reason: str, headers: http_messages.Headers = []) -> None:  # noqa: B006
         """Answer with an error and its reason."""
@@ -228,7 +232,7 @@ class _RequestGuard:
             await request.refuse(401, f"the token is missing or wrong: {where}", _WANTS_TOKEN)
         elif self._app.farewell is not None:
             request.connection.dismiss()
-            await request.refuse(503, "the daemon is going out; ask again", http_messages.RETRY_SOON)
+            await request.refuse(503, "the daemon is shutting down; ask again", http_messages.RETRY_SOON)
         else:
             await self._let_in(request)
 

@@ -136,14 +136,10 @@ async def pump(request: "Request", stream: Stream, reader: object, name: bytes |
         events = b"".join([http_messages.event(message, name) for message in stream.take(reader)])
         is_over = stream.is_over(reader)
         if events or is_over:
-            await _send(request, events, more=not is_over)
+            await request.send_body(events, more=not is_over)
             if is_over:
                 break
         else:
             await stream.wait(KEEP_ALIVE_SECONDS)
             if not stream.waiting and not stream.is_over(reader):
-                await _send(request, http_messages.KEEP_ALIVE, more=True)
-
-
-async def _send(request: "Request", body: bytes, more: bool) -> None:
-    await request.send({"type": "http.response.body", "body": body, "more_body": more})
+                await request.send_body(http_messages.KEEP_ALIVE, more=True)

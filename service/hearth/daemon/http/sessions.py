@@ -48,7 +48,8 @@ class HttpSession:
         self.book = book
         self._hub = hub
         self._now = now
-        self._open = 0
+        # The number of its requests and streams that are being served.
+        self.exchanges = 0
         # The rate limiters of this session: True for requests at a port, False for those on the socket.
         self.gates: dict[bool, RateLimiter] = {}
         self.used_at = now()
@@ -56,26 +57,21 @@ class HttpSession:
         self.is_used = False
 
     @property
-    def exchanges(self) -> int:
-        """The number of its requests and streams that are being served."""
-        return self._open
-
-    @property
     def is_open(self) -> bool:
         """Whether one of its requests or streams is being served."""
-        return self._open > 0
+        return self.exchanges > 0
 
     def begin(self) -> None:
         """Count a request or a stream that begins."""
-        self._open += 1
-        if self._open == 1:
+        self.exchanges += 1
+        if self.exchanges == 1:
             self._hub.sessions.came_back(self.session)
 
     def done(self) -> None:
         """Count a request or a stream that has ended."""
-        self._open -= 1
+        self.exchanges -= 1
         self.used_at = self._now()
-        if not self._open:
+        if not self.exchanges:
             self._hub.sessions.fell_silent(self.session)
 
     def use(self) -> None:
