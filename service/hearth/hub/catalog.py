@@ -8,7 +8,7 @@ prefixed. A `TargetLookup` finds the server of a request in a view, by what the 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec import Raw
 
@@ -50,6 +50,27 @@ def _offer(server: Server, item: Item, exposed: str) -> Offer:
     return Offer(server, item, exposed, Target(server, changes, None if item.safe_to_repeat else item.name))
 
 
+class NotForRole(MessageError):
+    """Error for a request that the client's role may not make; the lists of the role do not have what it names."""
+
+    def __init__(self, what: str, name: str, role: str) -> None:
+        super().__init__(f"{what} {name!r} not available for role {role!r}", versions.INVALID_PARAMS)
+        self.data = {"reason": "role", "role": role}
+
+
+class ListFilter(Protocol):
+    """Protocol for the policy, as far as lists depend on it."""
+
+    def role_name(self, session: Session) -> str:
+        """Return the name of a session's role."""
+
+    def serves(self, session: Session, server: Server) -> bool:
+        """Tell whether a server exists for a session at all."""
+
+    def visible(self, session: Session, server: Server, offered: ServerCatalog) -> ServerCatalog | None:
+        """Return the part of a catalog that the session may see; None if it may see nothing of it."""
+
+
 class WithheldTool(NamedTuple):
     """Tool that is not offered: its server, its name there, and whether the config blocks it."""
 
@@ -59,6 +80,7 @@ class WithheldTool(NamedTuple):
 
 
 _NOTHING: Mapping[str, WithheldTool] = MappingProxyType({})
+_NOTHING_HIDDEN: Mapping[str, str] = MappingProxyType({})
 
 
 class View:
@@ -73,8 +95,11 @@ class View:
         alone: bool,
         complete: bool = True,
         withheld: Mapping[str, WithheldTool] = _NOTHING,
+        hidden: Mapping[str, str] = _NOTHING_HIDDEN,
     ) -> None:
         self.offerings = offerings
+        # Names of tools that the client's role may not see, with the role.
+        self.hidden = hidden
         # Tools that would be listed if they were approved and not blocked.
         self.withheld = withheld
         self.offers: dict[ListKind, dict[str, Offer]] = {
@@ -219,6 +244,8 @@ class Catalog:
         self._servers = servers
         self._threshold = threshold
         self._views: dict[tuple[object, ...], View] = {}
+        # The policy in force, if there is one.
+        self.filter: ListFilter | None = None
 
     def changed(self) -> None:
         """Discard all views, because a catalog has changed."""
@@ -253,7 +280,8 @@ class Catalog:
         """Return the servers that the client may use."""
         if session.target:
             return [session.target]
-        return [server for server in self._servers() if session.server is None or server.name == session.server]
+        found = [server for server in self._servers() if session.server is None or server.name == session.server]
+        return [each for each in found if self.filter.serves(session, each)] if self.filter else found
 
     def unknown(self, session: Session) -> list[Server]:
         """Return the servers that the client may use and whose catalog for such a client is not known yet."""
@@ -264,6 +292,8 @@ class Catalog:
         tenant = session.client_context()
         offerings, servers = [], self.in_view(session)
         withheld: dict[str, WithheldTool] = {}
+        hidden: dict[str, str] = {}
+        known = 0
         for server in servers:
             offered = server.catalog_for(tenant) or server.catalogs.any
             if offered:
@@ -271,15 +301,30 @@ class Catalog:
                 for tool in tools:
                     name = tool if session.server else catalog.prefixed_name(server.name, tool)
                     withheld[name] = WithheldTool(server.name, tool, tool in server.spec.blocked_tools)
-                offerings.append((server, offered.without_tools(tools)))
-        complete = len(offerings) == len(servers)
+                known += 1
+                seen = self._seen(session, server, offered.without_tools(tools), hidden)
+                if seen:
+                    offerings.append((server, seen))
+        complete = known == len(servers)
         # Not by their names: two sessions may have targets of the same name, and must not share a view.
         offered_keys = ((server, offered.key) for server, offered in offerings)
         # Different withheld tools may leave the same lists, while the message about a withheld tool differs.
-        key = (session.server, complete, frozenset(withheld.items()), *offered_keys)
+        key = (session.server, complete, frozenset(withheld.items()), frozenset(hidden.items()), *offered_keys)
         if key not in self._views:
-            self._views[key] = View(offerings, session.server is not None, complete, withheld)
+            self._views[key] = View(offerings, session.server is not None, complete, withheld, hidden)
         return self._views[key]
+
+    def _seen(
+        self, session: Session, server: Server, offered: ServerCatalog, hidden: dict[str, str]
+    ) -> ServerCatalog | None:
+        """Return the part of a catalog that the session's role may see; note the names of its other tools."""
+        if self.filter is None:
+            return offered
+        seen, role = self.filter.visible(session, server, offered), self.filter.role_name(session)
+        for tool in offered.lists[TOOLS]:
+            if seen is None or tool not in seen.lists[TOOLS]:
+                hidden[tool if session.server else catalog.prefixed_name(server.name, tool)] = role
+        return seen
 
 
 # Finds the target of a request in its client's view; the flag tells whether the view is final. None if it is not there.

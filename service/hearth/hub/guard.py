@@ -18,13 +18,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from hearth.errors import FileAccessError, HearthError, MessageError, Refused
+from hearth.errors import FileAccessError, HearthError, Refused
 from hearth.hub.approvals import Approval, Approvals, Asker
-from hearth.hub.calls import Call
-from hearth.hub.catalog import Target
+from hearth.hub.calls import Call, Postponed
+from hearth.hub.catalog import NotForRole, Target
 from hearth.hub.pending import Outcome
-from hearth.hub.sessions import Session
-from hearth.mcp import messages, versions
+from hearth.hub.sessions import POLICY_SERVER, Session
+from hearth.mcp import versions
 from hearth.mcp.catalog import PROMPTS, TOOLS, Item, ServerCatalog
 from hearth.policy.decision import decide, sees
 from hearth.policy.grants import Grant, GrantKey
@@ -37,18 +37,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# The built-in server of leads and people.
-POLICY_SERVER = "policy"
 # Clients with a progress token hear from a waiting call this often.
 PROGRESS_SECONDS = 10.0
-
-
-class NotForRole(MessageError):
-    """Error for a request that the role may not make. The sentence is the one that the lists of the role imply."""
-
-    def __init__(self, what: str, name: str, role: str) -> None:
-        super().__init__(f"{what} {name!r} not available for role {role!r}", versions.INVALID_PARAMS)
-        self.data = {"reason": "role", "role": role}
 
 
 class Denied(HearthError):
@@ -63,10 +53,12 @@ class Denied(HearthError):
     @property
     def result(self) -> bytes:
         """Return the result that the client gets."""
-        return messages.text_result([str(self)], self._era, is_error=True)
+        from hearth.mcp.search_tools import text_result
+
+        return text_result([str(self)], self._era, is_error=True)
 
 
-class Postponed(HearthError):
+class AwaitApproval(Postponed):
     """Order to wait for an approval: the pipeline runs `wait` and repeats the authorization when it is over."""
 
     rpc_code = versions.INVALID_PARAMS
@@ -197,6 +189,11 @@ class Guard:
         found = offered.restricted(is_seen)
         return found if any(found.lists.values()) or not any(offered.lists.values()) else None
 
+    def serves(self, session: Session, server: Server) -> bool:
+        """Tell whether a server exists for a session at all: the built-in one does for leads and people only."""
+        role = self.role(session) if server.name == POLICY_SERVER else None
+        return server.name != POLICY_SERVER or (role is not None and (role.lead or role.human))
+
     def check_resource(self, session: Session, server: Server, uri: str) -> None:
         """Raise NotForRole if the session may not read a resource of a server."""
         role = self.role(session)
@@ -211,7 +208,7 @@ class Guard:
     # --- requests
 
     def authorize(self, call: Call, target: Target | None) -> None:
-        """Authorize a request whose target is known. Raises NotForRole, Denied, and Postponed for one to be asked."""
+        """Authorize a request whose target is known. Raises NotForRole, Denied, and Postponed for one that must be asked."""
         self._look()
         if target is None:
             # Hearth answers it, from lists that are filtered.
@@ -221,7 +218,7 @@ class Guard:
             self._authorize_other(call, session, target)
             return
         tool = values.text(target.changes.get("name")) or ""
-        former = call.permit
+        former = call.permit if isinstance(call.permit, Permit) else None
         if former is not None and former.policy is self.policy and (former.server, former.tool) == (server.name, tool):
             return
         permit = self._permit(call, session, server, tool)
@@ -258,7 +255,7 @@ class Guard:
         else:
             permit.grant = self.approvals.grants.take(permit.key, permit.asker.role)
         if permit.grant is None:
-            raise Postponed(self, permit, bytes(call.request.params.get("arguments", b"{}")))
+            raise AwaitApproval(self, permit, bytes(call.request.params.get("arguments", b"{}")))
         call.allow(permit)
 
     def _key(self, permit: Permit, server: Server) -> GrantKey:

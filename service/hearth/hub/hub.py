@@ -4,11 +4,13 @@ import asyncio
 import functools
 import logging
 import os
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Collection, Coroutine
+from typing import TYPE_CHECKING, Any
 
 from hearth import __version__
 from hearth.config import Config, ServerSpec
+from hearth.config.model import pack_spec
 from hearth.errors import HearthError, LoginRequired, Refused
 from hearth.hub import batches, client_requests, control_api
 from hearth.hub.bindings import Binding, LogLevels, ServerDirectory
@@ -33,7 +35,7 @@ from hearth.hub.local_handlers import InitializeHandler, Listing
 from hearth.hub.pipeline import Pipeline
 from hearth.hub.router import HubServices, Router
 from hearth.hub.server_messages import ServerMessages, UrlVisits
-from hearth.hub.sessions import ClientSink, Session, Sessions
+from hearth.hub.sessions import POLICY_SERVER, ClientSink, Session, Sessions
 from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
 from hearth.mcp import messages
 from hearth.mcp.catalog import ListKind
@@ -50,6 +52,7 @@ from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
+    from hearth.hub.guard import Guard
     from hearth.upstreams.http.target import TargetBridge
     from hearth.upstreams.pack_api import Pack
 
@@ -57,6 +60,9 @@ log = logging.getLogger(__name__)
 
 # Characters of a client's name in the log and in events; real names have about twenty.
 NAME_LIMIT = 100
+# Sessions that have left and may be resumed; a bridge comes back within seconds.
+DEPARTED_LIMIT = 1000
+_SECRET = re.compile("[0-9a-f]{32}")
 
 # Longest time that stopping a server takes: its stdin is closed, then it is terminated, then killed.
 SERVERS_STOP_SECONDS = EOF_GRACE_SECONDS + TERM_GRACE_SECONDS
@@ -88,6 +94,10 @@ class Hub:
         # Definitions of their tools when first seen or last approved, and the folder that keeps them.
         self._pins = PinStore(pins) if pins else None
         self._retiring: dict[Instance, asyncio.Task[None]] = {}
+        # The policy in force; None without a policy file.
+        self.guard: Guard | None = None
+        # Secrets of sessions that have left, by their ids.
+        self._departed: dict[str, str] = {}
         # Number of reloads whose effect on the lists is not known yet; clients are told afterwards.
         self._settling = 0
         identity = messages.Identity(__version__, self.daemon_id)
@@ -159,8 +169,12 @@ class Hub:
                 # The same bridge, whose former connection is not known to have ended yet.
                 former.sink.close()
                 self.close_session(former)
-            id = resume[0] if self.sessions.get(resume[0]) is None else None
-        session = Session(sink, wire, id, server, mode or self.config.mode, mode)
+            # The id of a session that has left is taken over only with its secret.
+            is_free = self.sessions.get(resume[0]) is None
+            id = resume[0] if is_free and self._departed.get(resume[0], resume[1]) == resume[1] else None
+        # A resumed session keeps its secret: grants are bound to it.
+        secret = resume[1] if resume and id and _SECRET.fullmatch(resume[1]) else None
+        session = Session(sink, wire, id, server, mode or self.config.mode, mode, secret)
         session.aim(target)
         EVENTS.emit(SessionOpened(session=session.id, wire=wire))
         self.sessions.add(session)
@@ -172,6 +186,11 @@ class Hub:
         """End a session: cancel its calls, drop its questions, and pass the ownership on."""
         session.end()
         self.sessions.remove(session)
+        self._departed[session.id] = session.secret
+        if len(self._departed) > DEPARTED_LIMIT:
+            del self._departed[next(iter(self._departed))]
+        if self.guard:
+            self.guard.approvals.session_left(session)
         self._questions.session_left(session)
         for call in list(session.open.values()):
             call.cancel()
@@ -191,11 +210,44 @@ class Hub:
         if asker:
             await client_requests.obtain_approval(asker, act, self.sessions, self._questions, self.config.owner.approve)
 
+    # --- policy
+
+    def guard_by(self, guard: "Guard | None") -> None:
+        """Apply a policy, or none, to every session, and tell clients whose lists change."""
+        self.guard = guard
+        self._pipeline.authorizers = (guard.authorize,) if guard else ()
+        self._catalogue.filter = guard
+        self._subscriptions.authorize = guard.check_resource if guard else None
+        self._router.may_send = guard.may_send if guard else None
+        former = self.servers.get(POLICY_SERVER)
+        if guard and former is None and self._create_pack:
+            self.servers[POLICY_SERVER] = self._make_server(pack_spec(POLICY_SERVER, enabled=True), self.config)
+        elif guard is None and former and POLICY_SERVER not in self.config.served:
+            del self.servers[POLICY_SERVER]
+            former.mark_stale(self.config.drain_timeout)
+        self.policy_changed()
+
+    def policy_changed(self) -> None:
+        """Make all lists again, because the policy has changed, and tell clients."""
+        self._catalogue.changed()
+        self._announce()
+
+    @property
+    def parts(self) -> "tuple[ClientRequests, Callable[[Coroutine[Any, Any, object]], None]]":
+        """Questions to clients, and the way to run work in the background, for approvals."""
+        return self._questions, self._dispatcher.spawn
+
+    def admit(self, role: str | None, token: str | None) -> tuple[str | None, str | None]:
+        """Return the role and agent id that a new session's token proves; nothing without a policy. Raises Refused."""
+        return self.guard.admit(role, token) if self.guard else (None, None)
+
     # --- servers
 
     def _adopt(self, config: Config) -> None:
         wanted = {name: spec for name, spec in config.served.items() if not spec.disabled}
         former = dict(self.servers)
+        if self.guard and POLICY_SERVER not in wanted:
+            wanted[POLICY_SERVER] = pack_spec(POLICY_SERVER, enabled=True)
         self.servers.clear()
         for name, spec in wanted.items():
             kept = former.get(name)
@@ -210,7 +262,7 @@ class Hub:
             server.mark_stale(config.drain_timeout)
 
     def _make_server(self, spec: ServerSpec, config: Config) -> Server:
-        if spec.name not in config.packs:
+        if spec.name not in config.packs and (spec.name != POLICY_SERVER or spec.name in config.servers):
             return Server(spec, config, self._learned, self, self._retire, self._kept, self._pins)
         if self._create_pack is None:
             raise Refused(f"pack {spec.name!r} cannot be served here")

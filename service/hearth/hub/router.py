@@ -95,6 +95,8 @@ class Router:
         self._catalog = services.catalog
         self._pipeline = services.pipeline
         self.unknowns = UnknownMessages()
+        # Whether a session may send a notification of an unknown method to a server; None without a policy.
+        self.may_send: Callable[[Session, Server, str], bool] | None = None
         self._searching: ToolSearch | None = None
         subscriptions, local = services.subscriptions, self._local
         both: dict[str, Handler] = {
@@ -234,7 +236,8 @@ class Router:
         """Forward an unknown notification to the one server that it can be meant for, if there is one."""
         servers = self._catalog.in_view(session)
         instance = session.bound[session.era or versions.MODERN].get(servers[0]) if len(servers) == 1 else None
-        if instance and instance.connection and instance.era == session.era and not method.startswith("$"):
+        allowed = self.may_send is None or not servers or self.may_send(session, servers[0], method)
+        if allowed and instance and instance.connection and instance.era == session.era and not method.startswith("$"):
             instance.connection.notify(method, message.params)
             self.unknowns.notification(session, method, servers[0].name)
         else:

@@ -5,6 +5,7 @@ over. A session that fell silent keeps its connection and the messages to it: a 
 """
 
 import asyncio
+import hashlib
 import itertools
 import os
 import time
@@ -31,6 +32,13 @@ LINKS_LIMIT = 10_000
 FULL = "full"
 SEARCH = "search"
 AUTO = "auto"
+# The built-in server of leads and people, which exists while there is a policy.
+POLICY_SERVER = "policy"
+
+
+def digest(secret: str) -> str:
+    """Return the name that stands for a secret."""
+    return hashlib.blake2s(secret.encode(), digest_size=16).hexdigest()
 
 
 class ReplySink(Protocol):
@@ -118,18 +126,25 @@ class Session:
         server: str | None = None,
         mode: str = FULL,
         asked_mode: str | None = None,
+        secret: str | None = None,
     ) -> None:
         # Identity.
         self.sink = sink
         self.wire = wire
         self.id = id or os.urandom(8).hex()
-        self.secret = os.urandom(16).hex()
+        self.secret = secret or os.urandom(16).hex()
+        # Name for approvals and grants: the same for a session that a bridge resumes, and known to nobody else.
+        self.principal = digest(self.secret)
         # The session serves clients that know nothing of each other and may use the same ids: their tags tell them
         # apart, and the session is never the owner.
         self.stateless = False
         self.client_id: str | None = None
+        # Role that the client claims, and the one that its role token proves.
         self.role: str | None = None
+        self.token_role: str | None = None
         self.agent_id: str | None = None
+        # Whether the session belongs to an agent that Hearth started: such a session is never the owner.
+        self.is_agent = False
         self.cwd: str | None = None
         self.pid: int | None = None
         self.connected_at = time.time()
@@ -193,6 +208,18 @@ class Session:
     ) -> None:
         """Record what the wire knows of the client."""
         self.pid, self.cwd, self.client_id, self.role, self.agent_id = pid, cwd, client_id, role, agent_id
+
+    def prove(self, role: str | None, agent_id: str | None) -> None:
+        """Record the role and the agent id that the client's role token proves, if it has one."""
+        self.token_role = role
+        if agent_id is not None:
+            self.agent_id, self.is_agent = agent_id, True
+        # The offered lists depend on the role.
+        self.view = None
+
+    def act_as(self, principal: str) -> None:
+        """Use another name for approvals and grants: for wires whose sessions have no secret."""
+        self.principal = principal
 
     def aim(self, target: "Server | None") -> None:
         """Offer a server of the session's own, if it has one, and no other: all of its tools, unless told to search."""
@@ -389,7 +416,9 @@ class Sessions:
             self._elect()
 
     def _elect(self) -> None:
-        number = min((number for number, each in self._active.items() if not each.stateless), default=None)
+        number = min(
+            (number for number, each in self._active.items() if not (each.stateless or each.is_agent)), default=None
+        )
         if number is not None:
             owner = self.owner = self._active[number]
             # A session over HTTP is elected again with each of its requests.

@@ -4,7 +4,7 @@ Entries are kept as raw bytes and parsed only as far as Hearth bases decisions o
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import NamedTuple
 
 from hearth.errors import MessageError
@@ -118,6 +118,16 @@ class ServerCatalog:
         found = ServerCatalog(self.era, self.version, self.capabilities, self.instructions)
         found.lists, found._listed = dict(self.lists), dict(self._listed)
         found.take(TOOLS, [item for item in self.lists[TOOLS].values() if item.name not in names])
+        return found
+
+    def restricted(self, is_seen: Callable[[Item], bool]) -> "ServerCatalog":
+        """Return the catalog with the items of its lists that a client may see."""
+        found = ServerCatalog(self.era, self.version, self.capabilities, self.instructions)
+        found.lists, found._listed = dict(self.lists), dict(self._listed)
+        for kind, items in self.lists.items():
+            kept = [item for item in items.values() if is_seen(item)]
+            if len(kept) < len(items):
+                found.take(kind, kept)
         return found
 
     def take(self, kind: ListKind, items: Iterable[Item]) -> None:

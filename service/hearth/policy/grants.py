@@ -223,7 +223,9 @@ class GrantStore:
             folders.make_private(os.path.dirname(path)) if path == self._state else None
             private_files.write(path, data)
         except OSError as exc:
-            raise FileAccessError(f"{path} cannot be written ({exc.strerror or exc}); the decision does not count") from exc
+            raise FileAccessError(
+                f"{path} cannot be written ({exc.strerror or exc}); the decision does not count"
+            ) from exc
 
 
 def _forget_oldest(table: dict[GrantKey, Any]) -> None:

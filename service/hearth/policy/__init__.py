@@ -1,1 +1,0 @@
-"""Policy: roles, permissions and the decision, grants, role tokens, audit. Knows no sessions; loaded with a policy file."""
