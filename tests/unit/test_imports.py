@@ -18,7 +18,7 @@ FREE = {
 ARROWS = {
     "__main__": {"cli", "bridge"},
     "cli": {"bridge", "clients", "config", "control_client", "daemon", "demo", "doctor", "findings", "host", "masking",
-            "mcp", "ops", "output", "secret_patterns", "secrets", "stdio_client", "upstreams", "wire"},
+            "mcp", "ops", "output", "policy", "secret_patterns", "secrets", "stdio_client", "upstreams", "wire"},
     "demo": {"host", "stdio_client"},
     # The former name of the daemon.
     "server": set(),
@@ -31,7 +31,8 @@ ARROWS = {
     "control_client": {"bridge", "findings", "host", "registry", "wire"},
     "clients": {"config", "host", "mcp", "secret_patterns", "secrets"},
     "packs": {"hub", "masking", "upstreams"},
-    "hub": {"config", "mcp", "upstreams", "wire"},
+    "hub": {"config", "mcp", "policy", "upstreams", "wire"},
+    "policy": {"config", "host", "masking", "mcp", "wire"},
     "upstreams": {"config", "host", "masking", "mcp", "secrets", "wire", "write_batch"},
     "mcp": {"masking", "wire"},
     "secrets": {"config", "host", "masking", "secret_patterns"},
