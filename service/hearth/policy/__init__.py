@@ -1,0 +1,1 @@
+"""Policy: roles, permissions, decisions, hooks and the audit log. Knows no sessions."""
