@@ -157,6 +157,7 @@ class AuditLog:
             except Exception:
                 # The thread must survive its errors: without it every decision of a lead or a person is refused.
                 log.exception("unhandled exception while writing the audit log folder=%s", self.folder)
+                self._store.close()
                 self._is_failing = True
         self._finish()
 
