@@ -133,6 +133,7 @@ class Places:
     """
 
     __slots__ = (
+        "audit",
         "catalogue",
         "config",
         "daemon_lock",
@@ -145,6 +146,7 @@ class Places:
         "pins",
         "profile",
         "registry",
+        "roles",
         "server_logs",
         "sessions",
         "socket",
@@ -191,6 +193,8 @@ class Places:
         self.last_config = os.path.join(state_dir(), "config", self.key)
         self.pins = os.path.join(state_dir(), "pins", self.key)
         self.sessions = os.path.join(state_dir(), "sessions", self.key)
+        self.audit = os.path.join(state_dir(), "audit", self.key)
+        self.roles = os.path.join(state_dir(), "roles", self.key)
 
     def _move(self, socket: str) -> None:
         """Use another socket. Lock and registry are beside it, as they are beside the default one."""
@@ -213,6 +217,10 @@ class Places:
     def server_log(self, name: str) -> str:
         """Return the log file of a server's stderr; it need not exist."""
         return os.path.join(self.server_logs, safe_name(name) + ".log")
+
+    def role_tokens(self) -> str:
+        """Return the file with the hashes of role tokens; it need not exist."""
+        return os.path.join(self.roles, "tokens.json")
 
     def private_folders(self) -> list[str]:
         """Return the folders that no other user may enter, outermost first."""

@@ -22,8 +22,8 @@ ARROWS = {
     "demo": {"host", "stdio_client"},
     # The former name of the daemon.
     "server": set(),
-    "daemon": {"config", "host", "hub", "masking", "mcp", "packs", "registry", "secrets", "wire",
-               "write_batch"},
+    "daemon": {"config", "host", "hub", "masking", "mcp", "packs", "policy", "registry", "secrets",
+               "wire", "write_batch"},
     "doctor": {"clients", "config", "control_client", "findings", "host", "ops", "output", "registry",
                "secret_patterns", "secrets", "upstreams"},
     "ops": {"clients", "config", "control_client", "host", "mcp", "output", "secret_patterns", "secrets",

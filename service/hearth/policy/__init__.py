@@ -1,9 +1,4 @@
-"""Policy of this user: roles, permissions and rules, and the decision about one call.
+"""Policy: roles, typed permissions, rules and the decision; grants, role tokens, hooks and the audit trail.
 
-    model       immutable types of a policy          loader      policy.toml's bytes to a policy
-    patterns    globs over tools and values          captures    typed values: branch, remote, path, word, text
-    matchers    templates of commands and arguments  shell       a command line to its simple commands
-    protected   files that no agent writes           decision    allow, deny or ask
-
-Nothing here knows sessions, the hub or the daemon. Without a policy.toml the daemon does not import this package.
+Knows neither sessions nor the hub. Loaded with the first policy file: a daemon without one imports nothing of it.
 """
