@@ -10,11 +10,11 @@ to post.
 import re
 from typing import TYPE_CHECKING
 
-from hearth.daemon.http import admission, http_messages, resumption
+from hearth.daemon.http import admission, http_messages
 from hearth.daemon.http.admission import Rejected
 from hearth.daemon.http.exchange import Exchange, pump
 from hearth.daemon.http.sessions import HttpSession
-from hearth.errors import HearthError, MessageError, OverLimit, Refused, UpstreamError
+from hearth.errors import MessageError, OverLimit, Refused, UpstreamError
 from hearth.hub import batches
 from hearth.hub.sessions import AUTO, FULL, SEARCH
 from hearth.mcp import http_headers, messages, versions
@@ -267,7 +267,7 @@ async def _get(request: "Request") -> None:
     if last is None:
         await exchange.listen(found.sink.general)
         return
-    place = resumption.parse_event_id(last)
+    place = http_messages.parse_event_id(last)
     if place is not None and not found.sink.knows(place):
         # The event id is of another session, whose answers are not for this client.
         raise _not_kept()
@@ -282,7 +282,7 @@ async def _get(request: "Request") -> None:
     await exchange.listen(stream, place.number, is_primed=False)
 
 
-async def _get_former(exchange: Exchange, found: HttpSession, place: resumption.EventId) -> None:
+async def _get_former(exchange: Exchange, found: HttpSession, place: http_messages.EventId) -> None:
     """Resume a stream that the session had in a former daemon. Raises Rejected."""
     sink = found.sink
     if not place.stream:
@@ -292,11 +292,8 @@ async def _get_former(exchange: Exchange, found: HttpSession, place: resumption.
         raise _not_kept()
     else:
         # If the stream were refused, some clients would wait for the answer until their timeout.
-        await exchange.listen(sink.answered(place.request, messages.failure(place.request, _lost())))
-
-
-def _lost() -> HearthError:
-    return UpstreamError("the daemon was lost while it was answering this request; it may or may not have run")
+        lost = UpstreamError("the daemon was lost while it was answering this request; it may or may not have run")
+        await exchange.listen(sink.answered(place.request, messages.failure(place.request, lost)))
 
 
 def _not_kept() -> Rejected:
