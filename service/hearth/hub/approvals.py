@@ -176,10 +176,7 @@ class Approvals:
         except HearthError:
             self.pending.settle(approval, Outcome("withdrawn"))
             raise
-        log.info(
-            "approval requested id=%s role=%s server=%s tool=%s level=%s", approval.id, asker.role, key.server, key.tool,
-            approval.level,
-        )  # fmt: skip
+        log.info("approval requested id=%s role=%s server=%s tool=%s", approval.id, asker.role, key.server, key.tool)
         EVENTS.emit(
             ApprovalRequested(
                 id=approval.id, session=asker.session, role=asker.role, server=key.server, tool=key.tool,
@@ -199,9 +196,10 @@ class Approvals:
         leads = {}
         for session in self._sessions:
             role = self._policy().roles.get(self._role_of(session))
-            if role and role.lead and session.active and session.principal != asker.principal:
-                if workspace_of(session.cwd) == workspace_of(asker.workspace):
-                    leads[session.principal] = session
+            if not role or not role.lead or not session.active or session.principal == asker.principal:
+                continue
+            if workspace_of(session.cwd) == workspace_of(asker.workspace):
+                leads[session.principal] = session
         return next(iter(leads.values())) if len(leads) == 1 else None
 
     def withdraw(self, approval: Approval) -> None:

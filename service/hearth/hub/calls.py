@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from hearth.errors import HearthError, LoginRequired
 from hearth.faults import SEAMS
 from hearth.hub.events import EVENTS
-from hearth.hub.sessions import ReplySink, Session
+from hearth.hub.sessions import Session
+from hearth.hub.sinks import ReplySink
 from hearth.mcp import downgrade, messages, translate, versions
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance

@@ -25,10 +25,10 @@ from hearth.hub.catalog import NotForRole, Target
 from hearth.hub.pending import Outcome
 from hearth.hub.sessions import POLICY_SERVER, Session
 from hearth.mcp import versions
-from hearth.mcp.catalog import PROMPTS, TOOLS, Item, ServerCatalog
+from hearth.mcp.catalog import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
 from hearth.policy.decision import decide, sees
 from hearth.policy.grants import Grant, GrantKey
-from hearth.policy.model import Decision, Policy, Role
+from hearth.policy.model import Decision, Kind, Policy, Role
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 
@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 # Clients with a progress token hear from a waiting call this often.
 PROGRESS_SECONDS = 10.0
+_KINDS: dict[ListKind, Kind] = {TOOLS: "tools", PROMPTS: "prompts", RESOURCES: "resources", TEMPLATES: "resources"}
 
 
 class Denied(HearthError):
@@ -183,8 +184,7 @@ class Guard:
             return offered if role.lead or role.human else None
 
         def is_seen(item: Item) -> bool:
-            kind = "tools" if item.kind is TOOLS else "prompts" if item.kind is PROMPTS else "resources"
-            return sees(role, kind, server.name, item.name)
+            return sees(role, _KINDS[item.kind], server.name, item.name)
 
         found = offered.restricted(is_seen)
         return found if any(found.lists.values()) or not any(offered.lists.values()) else None
@@ -208,7 +208,7 @@ class Guard:
     # --- requests
 
     def authorize(self, call: Call, target: Target | None) -> None:
-        """Authorize a request whose target is known. Raises NotForRole, Denied, and Postponed for one that must be asked."""
+        """Authorize a request whose target is known. Raises NotForRole, Denied, and Postponed for an approval."""
         self._look()
         if target is None:
             # Hearth answers it, from lists that are filtered.

@@ -4,9 +4,8 @@ import asyncio
 import functools
 import logging
 import os
-import re
-from collections.abc import Callable, Collection, Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from hearth import __version__
 from hearth.config import Config, ServerSpec
@@ -33,9 +32,11 @@ from hearth.hub.events import (
 from hearth.hub.input_required import InputRequiredLoop, SuspendedCalls
 from hearth.hub.local_handlers import InitializeHandler, Listing
 from hearth.hub.pipeline import Pipeline
+from hearth.hub.policy_seam import PolicySeam
 from hearth.hub.router import HubServices, Router
 from hearth.hub.server_messages import ServerMessages, UrlVisits
-from hearth.hub.sessions import POLICY_SERVER, ClientSink, Session, Sessions
+from hearth.hub.sessions import POLICY_SERVER, Session, Sessions
+from hearth.hub.sinks import ClientSink
 from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
 from hearth.mcp import messages
 from hearth.mcp.catalog import ListKind
@@ -52,7 +53,6 @@ from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
-    from hearth.hub.guard import Guard
     from hearth.upstreams.http.target import TargetBridge
     from hearth.upstreams.pack_api import Pack
 
@@ -60,9 +60,6 @@ log = logging.getLogger(__name__)
 
 # Characters of a client's name in the log and in events; real names have about twenty.
 NAME_LIMIT = 100
-# Sessions that have left and may be resumed; a bridge comes back within seconds.
-DEPARTED_LIMIT = 1000
-_SECRET = re.compile("[0-9a-f]{32}")
 
 # Longest time that stopping a server takes: its stdin is closed, then it is terminated, then killed.
 SERVERS_STOP_SECONDS = EOF_GRACE_SECONDS + TERM_GRACE_SECONDS
@@ -94,10 +91,6 @@ class Hub:
         # Definitions of their tools when first seen or last approved, and the folder that keeps them.
         self._pins = PinStore(pins) if pins else None
         self._retiring: dict[Instance, asyncio.Task[None]] = {}
-        # The policy in force; None without a policy file.
-        self.guard: Guard | None = None
-        # Secrets of sessions that have left, by their ids.
-        self._departed: dict[str, str] = {}
         # Number of reloads whose effect on the lists is not known yet; clients are told afterwards.
         self._settling = 0
         identity = messages.Identity(__version__, self.daemon_id)
@@ -137,6 +130,15 @@ class Hub:
                 levels,
             )
         )
+        self.policy = PolicySeam(
+            self._catalogue,
+            self._pipeline,
+            self._subscriptions,
+            self._router,
+            self._questions,
+            self._dispatcher.spawn,
+            self._policy_changed,
+        )
         # Receives one message of a session's client. Not a method of its own: it is the hottest path there is.
         self.receive = self._router.receive
         self.receive_batch = functools.partial(batches.receive, self._router)
@@ -162,18 +164,14 @@ class Hub:
         target = self._directory.make_target(self.config, *to, self, self._retire) if to else None
         if server is not None and server not in self.servers:
             raise self._unknown(server)
-        id = None
+        id = secret = None
         if resume:
             former = self.sessions.get(resume[0])
             if former and former.secret == resume[1]:
                 # The same bridge, whose former connection is not known to have ended yet.
                 former.sink.close()
                 self.close_session(former)
-            # The id of a session that has left is taken over only with its secret.
-            is_free = self.sessions.get(resume[0]) is None
-            id = resume[0] if is_free and self._departed.get(resume[0], resume[1]) == resume[1] else None
-        # A resumed session keeps its secret: grants are bound to it.
-        secret = resume[1] if resume and id and _SECRET.fullmatch(resume[1]) else None
+            id, secret = self.sessions.resumable(*resume)
         session = Session(sink, wire, id, server, mode or self.config.mode, mode, secret)
         session.aim(target)
         EVENTS.emit(SessionOpened(session=session.id, wire=wire))
@@ -186,11 +184,7 @@ class Hub:
         """End a session: cancel its calls, drop its questions, and pass the ownership on."""
         session.end()
         self.sessions.remove(session)
-        self._departed[session.id] = session.secret
-        if len(self._departed) > DEPARTED_LIMIT:
-            del self._departed[next(iter(self._departed))]
-        if self.guard:
-            self.guard.approvals.session_left(session)
+        self.policy.session_left(session)
         self._questions.session_left(session)
         for call in list(session.open.values()):
             call.cancel()
@@ -212,41 +206,23 @@ class Hub:
 
     # --- policy
 
-    def guard_by(self, guard: "Guard | None") -> None:
-        """Apply a policy, or none, to every session, and tell clients whose lists change."""
-        self.guard = guard
-        self._pipeline.authorizers = (guard.authorize,) if guard else ()
-        self._catalogue.filter = guard
-        self._subscriptions.authorize = guard.check_resource if guard else None
-        self._router.may_send = guard.may_send if guard else None
+    def _policy_changed(self) -> None:
+        """Make all lists again, with or without the built-in server of leads and people, and tell clients."""
         former = self.servers.get(POLICY_SERVER)
-        if guard and former is None and self._create_pack:
+        if self.policy.guard and former is None and self._create_pack:
             self.servers[POLICY_SERVER] = self._make_server(pack_spec(POLICY_SERVER, enabled=True), self.config)
-        elif guard is None and former and POLICY_SERVER not in self.config.served:
+        elif self.policy.guard is None and former and POLICY_SERVER not in self.config.served:
             del self.servers[POLICY_SERVER]
             former.mark_stale(self.config.drain_timeout)
-        self.policy_changed()
-
-    def policy_changed(self) -> None:
-        """Make all lists again, because the policy has changed, and tell clients."""
         self._catalogue.changed()
         self._announce()
-
-    @property
-    def parts(self) -> "tuple[ClientRequests, Callable[[Coroutine[Any, Any, object]], None]]":
-        """Questions to clients, and the way to run work in the background, for approvals."""
-        return self._questions, self._dispatcher.spawn
-
-    def admit(self, role: str | None, token: str | None) -> tuple[str | None, str | None]:
-        """Return the role and agent id that a new session's token proves; nothing without a policy. Raises Refused."""
-        return self.guard.admit(role, token) if self.guard else (None, None)
 
     # --- servers
 
     def _adopt(self, config: Config) -> None:
         wanted = {name: spec for name, spec in config.served.items() if not spec.disabled}
         former = dict(self.servers)
-        if self.guard and POLICY_SERVER not in wanted:
+        if self.policy.guard and POLICY_SERVER not in wanted:
             wanted[POLICY_SERVER] = pack_spec(POLICY_SERVER, enabled=True)
         self.servers.clear()
         for name, spec in wanted.items():

@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
 
 
 class PendingItem:
-    """Request that waits for a decision. `principal` is the one that asks, `expires` the end of the wait (Unix time)."""
+    """Request that waits for a decision. `principal` is the one that asks, `expires` a Unix time."""
 
     kind = "item"
 

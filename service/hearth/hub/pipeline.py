@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 from hearth.errors import HearthError, LoginRequired, MessageError, UpstreamError
 from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call, ClientRequest, Postponed, ResultStep
-from hearth.hub.catalog import Catalog, NotForRole, Target, TargetLookup, View, any_server, named_lookup, request_lookup
+from hearth.hub.catalog import Catalog, NotForRole, Target, View
 from hearth.hub.dispatcher import Dispatcher
 from hearth.hub.events import EVENTS, LoginNeeded
 from hearth.hub.input_required import InputRequiredLoop, SuspendedCalls
 from hearth.hub.large_results import ResultLimit
+from hearth.hub.lookups import TargetLookup, any_server, named_lookup, request_lookup
 from hearth.hub.server_messages import UrlVisits
 from hearth.mcp import questions, versions
 from hearth.mcp.capabilities import NEWER_QUESTIONS_SINCE

@@ -12,14 +12,16 @@ from msgspec import Raw
 from hearth.errors import HearthError, MessageError
 from hearth.hub.bindings import Binding, LogLevels
 from hearth.hub.calls import Call, ClientRequest
-from hearth.hub.catalog import Catalog, completion_lookup, named_lookup, resource_lookup
+from hearth.hub.catalog import Catalog
 from hearth.hub.client_requests import ClientRequests, take_answer
 from hearth.hub.dispatcher import Dispatcher, broken
 from hearth.hub.input_required import SuspendedCalls
 from hearth.hub.large_results import URI_SCHEME
 from hearth.hub.local_handlers import InitializeHandler, Listing, client_info
+from hearth.hub.lookups import completion_lookup, named_lookup, resource_lookup
 from hearth.hub.pipeline import Pipeline, unknown_method
-from hearth.hub.sessions import FULL, ReplySink, Session
+from hearth.hub.sessions import FULL, Session
+from hearth.hub.sinks import ReplySink
 from hearth.hub.subscriptions import Subscriptions
 from hearth.mcp import messages, versions
 from hearth.mcp.catalog import KINDS, PROMPTS, ListKind
@@ -28,6 +30,7 @@ from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
     from hearth.hub.search import ToolSearch
+    from hearth.upstreams.server import Server
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,8 @@ import pytest
 from outlets import Kept, session
 
 from hearth.hub import batches
-from hearth.hub.sessions import NullSink, ReplySink, Session
+from hearth.hub.sessions import Session
+from hearth.hub.sinks import NullSink, ReplySink
 from hearth.mcp import versions
 from hearth.wire import json
 

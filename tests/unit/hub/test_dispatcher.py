@@ -7,10 +7,11 @@ import pytest
 from hearth.errors import MessageError, UpstreamError
 from hearth.hub.bindings import Binding, LogLevels
 from hearth.hub.calls import Call
-from hearth.hub.catalog import Catalog, Target, TargetLookup, View
+from hearth.hub.catalog import Catalog, Target, View
 from hearth.hub.client_requests import ClientRequests
 from hearth.hub.dispatcher import Deadlines, Dispatcher
 from hearth.hub.input_required import InputRequiredLoop, SuspendedCalls
+from hearth.hub.lookups import TargetLookup
 from hearth.hub.pipeline import Pipeline
 from hearth.hub.server_messages import UrlVisits
 from hearth.hub.sessions import Session
