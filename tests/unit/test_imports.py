@@ -22,7 +22,7 @@ ARROWS = {
     "demo": {"host", "stdio_client"},
     # The former name of the daemon.
     "server": set(),
-    "daemon": {"config", "host", "hub", "masking", "mcp", "packs", "registry", "secrets", "wire",
+    "daemon": {"config", "host", "hub", "masking", "mcp", "packs", "policy", "registry", "secrets", "wire",
                "write_batch"},
     "doctor": {"clients", "config", "control_client", "findings", "host", "ops", "output", "registry",
                "secret_patterns", "secrets", "upstreams"},
@@ -31,7 +31,8 @@ ARROWS = {
     "control_client": {"bridge", "findings", "host", "registry", "wire"},
     "clients": {"config", "host", "mcp", "secret_patterns", "secrets"},
     "packs": {"hub", "masking", "upstreams"},
-    "hub": {"config", "mcp", "upstreams", "wire"},
+    "hub": {"config", "mcp", "policy", "upstreams", "wire"},
+    "policy": {"config", "host", "masking", "mcp", "wire"},
     "upstreams": {"config", "host", "masking", "mcp", "secrets", "wire", "write_batch"},
     "mcp": {"masking", "wire"},
     "secrets": {"config", "host", "masking", "secret_patterns"},
