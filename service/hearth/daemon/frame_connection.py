@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from hearth import __version__
 from hearth.config import Config
-from hearth.daemon import client_limits, control
+from hearth.daemon import client_limits, control, hooks
 from hearth.daemon.client_limits import Outbox, RateLimiter
 from hearth.daemon.services import COUNTERS, DaemonServices
 from hearth.errors import FrameError, HearthError, NoRoom, OverLimit, Refused, WireError
@@ -114,7 +114,7 @@ class FrameConnection(asyncio.Protocol):
         elif kind == "hello":
             self._receive_hello(header, payload)
         elif isinstance(kind, str) and kind in control.CONTROL_TYPES:
-            self._receive_control(header)
+            self._receive_control(header, payload)
         elif kind == "headers":
             if self._target:
                 self._target.answered(control.integer(header, "re"), payload)
@@ -234,18 +234,20 @@ class FrameConnection(asyncio.Protocol):
 
     # --- control
 
-    def _receive_control(self, header: dict[str, Any]) -> None:
+    def _receive_control(self, header: dict[str, Any], payload: bytes) -> None:
         if header["type"] != "reload":
             self._services.look_at_config()
         control.integer(header, "seq")
-        task = asyncio.get_running_loop().create_task(self._answer_control(header))
+        task = asyncio.get_running_loop().create_task(self._answer_control(header, payload))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer_control(self, header: dict[str, Any]) -> None:
+    async def _answer_control(self, header: dict[str, Any], payload: bytes) -> None:
         api = self._services.control
         if header["type"] == control.EVENTS_FRAME:
             await control.answer_events(api, header, self._send, self._outbox.drained)
+        elif header["type"] == control.HOOK_FRAME:
+            self._send(*await hooks.answer_frame(api, header, payload, self._pid))
         else:
             self._send(*await control.answer_frame(api, header, self.session))
 

@@ -135,6 +135,7 @@ class HttpApp:
             ("/status", _read_only(_limited(_status))),
             ("/metrics", _read_only(_limited(_metrics))),
             (API.decode() + "{command:path}", _limited(_api)),
+            ("/hooks/{event}", _hooks),
         ]
         return [Route(path, _RequestGuard(self, handler)) for path, handler in served]
 
@@ -304,6 +305,10 @@ async def _metrics(request: Request) -> None:
 
 async def _api(request: Request) -> None:
     await _serve_by(request, "api")
+
+
+async def _hooks(request: Request) -> None:
+    await _serve_by(request, "hooks")
 
 
 async def _serve_by(request: Request, name: str) -> None:
