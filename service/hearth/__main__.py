@@ -1,4 +1,4 @@
-"""Entry point of `hearth`. The bridge branches off before any heavy import: its client waits for it."""
+"""Entry point of `hearth`. Bridge and hook branch off before any heavy import: their client waits for them."""
 
 import sys
 
@@ -9,6 +9,10 @@ def main() -> int:
         from hearth.bridge import main as bridge
 
         return bridge(sys.argv[2:])
+    if sys.argv[1:2] == ["hook"]:
+        from hearth.bridge.hook import main as hook
+
+        return hook(sys.argv[2:])
     from hearth.cli.main import main as cli
 
     return cli()

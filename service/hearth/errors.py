@@ -6,6 +6,7 @@
     │   ├── FrameError         … as frames
     │   ├── MessageError       … as JSON-RPC; carries the id when one could be found
     │   │   └── OverLimit      … or more messages than allowed; carries when to retry
+    │   ├── HookFormatError    … as the input of a client's hook
     │   └── TooLarge           … beyond a limit
     ├── FileAccessError        a folder, a lock or a private file cannot be used
     ├── StartError             a daemon could not be started
@@ -62,6 +63,10 @@ class WireError(HearthError):
 
 class FrameError(WireError):
     """Error for bytes that are not a frame. The stream cannot be trusted afterwards."""
+
+
+class HookFormatError(WireError):
+    """Error for the input of a client's hook that is not known to mean what it says."""
 
 
 class TooLarge(WireError):

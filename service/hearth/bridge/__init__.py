@@ -8,12 +8,19 @@ or `threading`, because the interpreter's start is most of what a client waits f
 With `--to` the daemon reaches another server for this session alone: see `target`.
 """
 
-from hearth.bridge.options import UsageError, parse
-
 
 def main(argv: list[str]) -> int:
-    """Run the bridge until its client leaves. Returns only when there is nothing to run."""
+    """Run the bridge until its client leaves. Returns only when there is nothing to run.
+
+    With `hook` as the first word it answers one hook instead: entries of clients name the same program for both.
+    """
     import os
+
+    if argv[:1] == ["hook"]:
+        from hearth.bridge.hook import main as hook
+
+        return hook(argv[1:])
+    from hearth.bridge.options import UsageError, parse
 
     try:
         options = parse(argv, os.environ)

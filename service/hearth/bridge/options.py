@@ -67,8 +67,8 @@ _HINT = "`hearth bridge --help` lists the options"
 class UsageError(HearthError):
     """There is nothing to run: the text is for the person who typed."""
 
-    def __init__(self, text: str, exit_code: int = 2) -> None:
-        super().__init__(text if exit_code == 0 else f"hearth bridge: {text}")
+    def __init__(self, text: str, exit_code: int = 2, command: str = "bridge") -> None:
+        super().__init__(text if exit_code == 0 else f"hearth {command}: {text}")
         self.exit_code = exit_code
 
 
@@ -87,7 +87,7 @@ class Options:
         # Whether a daemon is started when none runs.
         self.starts = "--no-start" not in values
         self.environ = environ
-        self.places = _places(values.get("--profile"), values.get("--config"), values.get("--socket"), environ)
+        self.places = places_of(values.get("--profile"), values.get("--config"), values.get("--socket"), environ)
         if self.mode is not None and self.mode not in MODES:
             raise UsageError(f"--mode is full, search or auto, not {self.mode!r}")
         self.target = _target(values["--to"], headers, environ) if "--to" in values else None
@@ -117,7 +117,8 @@ def _target(url: str, headers: "Sequence[tuple[str, str]]", environ: "Mapping[st
     return BridgeTarget(url, list(headers), environ)
 
 
-def _places(profile: str | None, config: str | None, socket: str | None, environ: "Mapping[str, str]") -> Places:
+def places_of(profile: str | None, config: str | None, socket: str | None, environ: "Mapping[str, str]") -> Places:
+    """Return the places of the daemon that options or variables name. Raises UsageError."""
     if profile and config:
         raise UsageError("--profile and --config both name a daemon; give one of them")
     if not profile:

@@ -18,6 +18,8 @@ from hearth.wire import json
 
 if TYPE_CHECKING:
     from hearth.daemon.services import DaemonServices
+    from hearth.hub.hooks import HookService
+    from hearth.policy.hook_formats import HookAnswer
 
 # Longest sentence in a header: a header has at most 64 KiB.
 SENTENCE_LIMIT = 8000
@@ -33,6 +35,8 @@ class DaemonControl:
 
     def __init__(self, services: "DaemonServices") -> None:
         self._services = services
+        # Finds the service for clients' hooks; None without a policy.
+        self.hooks: Callable[[], HookService | None] = lambda: None
 
     def cmd_status(self) -> dict[str, Any]:
         """Return the status document."""
@@ -78,6 +82,13 @@ class DaemonControl:
         loop.call_soon(self._services.shut_down, "it was asked to", restart)
         return "shutting down"
 
+    async def cmd_hook(
+        self, client: str, event: str, payload: bytes, pid: int | None, token: str | None
+    ) -> "HookAnswer | None":
+        """Return the answer to a client's hook; None without a policy."""
+        service = self.hooks()
+        return None if service is None else await service.answer(client, event, payload, pid, token)
+
 
 # --- control frames
 
@@ -115,7 +126,9 @@ async def _run(api: ControlApi, header: dict[str, Any], asker: Session | None) -
 
 # The control frame that may get many.
 EVENTS_FRAME = "events"
-CONTROL_TYPES = frozenset({"status", "tools", "approved", "reload", "restart", "shutdown", EVENTS_FRAME})
+# The control frame with a payload: `hooks` answers it.
+HOOK_FRAME = "hook"
+CONTROL_TYPES = frozenset({"status", "tools", "approved", "reload", "restart", "shutdown", EVENTS_FRAME, HOOK_FRAME})
 
 
 async def answer_events(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from hearth import __version__
-from hearth.daemon import control
+from hearth.daemon import control, hooks
 from hearth.daemon.client_limits import LimitedConnection
 from hearth.daemon.services import COUNTERS, DaemonServices
 from hearth.errors import FrameError, HearthError, NoRoom, OverLimit, Refused, WireError
@@ -96,7 +96,7 @@ class FrameConnection(LimitedConnection):
         elif kind == "hello":
             self._receive_hello(header, payload)
         elif isinstance(kind, str) and kind in control.CONTROL_TYPES:
-            self._receive_control(header)
+            self._receive_control(header, payload)
         elif kind == "headers":
             if self._target:
                 self._target.answered(control.integer(header, "re"), payload)
@@ -216,18 +216,20 @@ class FrameConnection(LimitedConnection):
 
     # --- control
 
-    def _receive_control(self, header: dict[str, Any]) -> None:
+    def _receive_control(self, header: dict[str, Any], payload: bytes) -> None:
         if header["type"] != "reload":
             self._services.look_at_config()
         control.integer(header, "seq")
-        task = asyncio.get_running_loop().create_task(self._answer_control(header))
+        task = asyncio.get_running_loop().create_task(self._answer_control(header, payload))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer_control(self, header: dict[str, Any]) -> None:
+    async def _answer_control(self, header: dict[str, Any], payload: bytes) -> None:
         api = self._services.control
         if header["type"] == control.EVENTS_FRAME:
             await control.answer_events(api, header, self._send, self._outbox.drained)
+        elif header["type"] == control.HOOK_FRAME:
+            self._send(*await hooks.answer_frame(api, header, payload, self._pid))
         else:
             self._send(*await control.answer_frame(api, header, self.session))
 

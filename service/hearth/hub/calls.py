@@ -74,10 +74,9 @@ class UpstreamAttempt(NamedTuple):
 
 
 class Postponed(HearthError):
-    """Order of an authorizer to wait: the pipeline runs `wait`, which makes the call by `again` or answers it."""
+    """Order of an authorizer to wait: `wait` makes the call by `again`, or answers it."""
 
     async def wait(self, call: "Call", again: Callable[[], None]) -> None:
-        """Wait for what the call needs. Raises nothing: a failure is the call's answer."""
         raise NotImplementedError
 
 

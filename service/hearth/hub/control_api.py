@@ -7,7 +7,7 @@ servers is plain values: the status line, `hearth status --json`, metrics. Does 
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hearth.hub.events import HubEvent, Subscription
 from hearth.hub.sessions import Session, Sessions
@@ -16,6 +16,9 @@ from hearth.upstreams.connector import NEEDS_LOGIN
 from hearth.upstreams.server import Server
 from hearth.upstreams.supervision import FAILED, FAILING, IDLE, READY, STARTING, STOPPED, STOPPING
 from hearth.upstreams.workload import BOUNDS_SECONDS, CallStats
+
+if TYPE_CHECKING:
+    from hearth.policy.hook_formats import HookAnswer
 
 
 class EventFeed(NamedTuple):
@@ -51,6 +54,11 @@ class ControlApi(Protocol):
 
     async def cmd_shutdown(self, restart: bool = False, when_quiet: bool = False, asker: Session | None = None) -> str:
         """Shut the daemon down soon; with `restart` bridges reconnect at once. Raises Refused by the owner."""
+
+    async def cmd_hook(
+        self, client: str, event: str, payload: bytes, pid: int | None, token: str | None
+    ) -> "HookAnswer | None":
+        """Return the answer to a client's hook; None without a policy. `token` is a role token. Raises nothing."""
 
 
 # Every state that the status may show for a server.

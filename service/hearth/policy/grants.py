@@ -6,8 +6,8 @@ The rules:
    changed byte asks again. Wider permissions belong into the policy, where they can be read.
 2. A grant for one call is taken once, within `ONCE_SECONDS`, and is removed from the disk before the call is sent.
 3. A grant for a session ends with the daemon, or with the session's secret.
-4. A grant for always is bound to the role instead of the principal. It is in `approvals.toml` beside the policy, where a
-   person can read and remove it; only a person's decision writes it.
+4. A grant for always is bound to the role instead of the principal. `approvals.toml` beside the policy holds it, where
+   a person can read and remove it; only a person's decision writes it.
 5. Requests that wait for a decision are on disk, too (`pending`): a call that a bridge repeats after a crash of the
    daemon has certainly not run if it was still waiting.
 """
@@ -220,12 +220,12 @@ class GrantStore:
 
     def _write(self, path: str, data: bytes) -> None:
         try:
-            folders.make_private(os.path.dirname(path)) if path == self._state else None
+            if path == self._state:
+                folders.make_private(os.path.dirname(path))
             private_files.write(path, data)
         except OSError as exc:
-            raise FileAccessError(
-                f"{path} cannot be written ({exc.strerror or exc}); the decision does not count"
-            ) from exc
+            reason = exc.strerror or str(exc)
+            raise FileAccessError(f"{path} cannot be written ({reason}); the decision does not count") from exc
 
 
 def _forget_oldest(table: dict[GrantKey, Any]) -> None:

@@ -143,6 +143,7 @@ class HttpApp:
             ("/status", _only(_limited(_status), "GET", "HEAD")),
             ("/metrics", _only(_limited(_loaded("metrics")), "GET", "HEAD")),
             (API.decode() + "{command:path}", _limited(_loaded("api"))),
+            ("/hooks/{event}", _loaded("hooks")),
         ]
         return [Route(path, _RequestGuard(self, handler)) for path, handler in served]
 
