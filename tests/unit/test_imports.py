@@ -32,7 +32,7 @@ ARROWS = {
     "clients": {"config", "host", "mcp", "secret_patterns", "secrets"},
     "packs": {"hub", "masking", "upstreams"},
     "hub": {"config", "mcp", "policy", "upstreams", "wire"},
-    "policy": {"config", "host", "masking", "mcp", "wire"},
+    "policy": {"config", "host", "masking", "mcp", "secret_patterns", "wire"},
     "upstreams": {"config", "host", "masking", "mcp", "secrets", "wire", "write_batch"},
     "mcp": {"masking", "wire"},
     "secrets": {"config", "host", "masking", "secret_patterns"},

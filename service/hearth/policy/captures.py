@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 
+from hearth import paths, secret_patterns
 from hearth.policy.shell import unseen
 
 # git refuses longer names on most file systems; a remote's or a word's length is bounded alike.
@@ -19,6 +20,9 @@ NAME_CHARACTERS_LIMIT = 255
 PATH_CHARACTERS_LIMIT = 4096
 # A text that a person could still read.
 TEXT_CHARACTERS_LIMIT = 8192
+# Enough of a value to recognise it by; the longer part is masked first, so that no half of a secret is left.
+_SHOWN_CHARACTERS = 60
+_MASKED_CHARACTERS = 1024
 # Folders above the workspace in which its repository is looked for.
 _FOLDERS_UP_LIMIT = 40
 # git's own files of this kind have some hundred bytes, a config with many remotes some thousand.
@@ -42,14 +46,20 @@ Check = Callable[[str, "Surroundings"], str]
 
 
 class NoMatch(Exception):
-    """Error for a value or a command that does not match: a sentence, and whether it certainly is something else.
+    """Error for a value or a command that does not match: a sentence with places for values, as `str.format` has.
 
-    `certain` is for rules that take access away: they are skipped for what certainly differs, and asked otherwise.
+    `certain`: the value is something else beyond doubt. This is for rules that take access away: they are skipped then,
+    and ask otherwise.
     """
 
-    def __init__(self, sentence: str, certain: bool = False) -> None:
+    def __init__(self, sentence: str, *values: str, certain: bool = False) -> None:
         super().__init__(sentence)
+        self._values = values
         self.certain = certain
+
+    def __str__(self) -> str:
+        # Composed when it is read: most refusals are not, and masking costs more than the match.
+        return self.args[0].format(*map(shown, self._values)) if self._values else str(self.args[0])
 
 
 class Surroundings:
@@ -68,6 +78,10 @@ class Surroundings:
             raise NoMatch("the folder that paths are relative to is not known")
         if self._root is None:
             self._root = os.path.realpath(self.workspace)
+            home = os.path.realpath(paths.home_dir())
+            if is_inside(home, self._root):
+                self.workspace = self._root = None
+                raise NoMatch("the workspace is the home folder or above it, which is too much for a grant")
         return self._root
 
     def remotes(self) -> frozenset[str]:
@@ -126,54 +140,69 @@ def _read(path: str) -> bytes:
 def branch(value: str, around: Surroundings) -> str:
     """Check the name of a branch, as `git check-ref-format --branch` does, in ASCII and without refspec syntax."""
     if len(value) > NAME_CHARACTERS_LIMIT or not _BRANCH.fullmatch(value):
-        raise NoMatch(f"{_shown(value)} is not the plain name of a branch")
+        raise NoMatch("{} is not the plain name of a branch", value)
     parts = value.split("/")
     if ".." in value or "@{" in value or value.endswith(".") or value == "@":
-        raise NoMatch(f"{_shown(value)} is not the name of a branch to git")
+        raise NoMatch("{} is not the name of a branch to git", value)
     if any(not part or part.startswith(".") or part.lower().endswith(".lock") for part in parts):
-        raise NoMatch(f"{_shown(value)} is not the name of a branch to git")
+        raise NoMatch("{} is not the name of a branch to git", value)
     if parts[0].lower() == "refs" or any(_PSEUDO_REF.fullmatch(part) for part in (parts[0], parts[-1])):
-        raise NoMatch(f"{_shown(value)} names another ref than a branch")
+        raise NoMatch("{} names another ref than a branch", value)
     return value
 
 
 def remote(value: str, around: Surroundings) -> str:
     """Check the name of a remote that the workspace's repository has. An address is none."""
     if len(value) > NAME_CHARACTERS_LIMIT or not _REMOTE.fullmatch(value):
-        raise NoMatch(f"{_shown(value)} is not the plain name of a remote")
+        raise NoMatch("{} is not the plain name of a remote", value)
     if value not in around.remotes():
-        raise NoMatch(f"the repository has no remote {_shown(value)}")
+        raise NoMatch("the repository has no remote {}", value)
     return value
 
 
 def path(value: str, around: Surroundings) -> str:
     """Return the path relative to the workspace, links resolved, with `/` between its parts."""
-    _check_path_text(value)
     root = around.root
+    _check_path_text(value, root)
     whole = os.path.realpath(os.path.join(root, value))
-    if whole != root and not whole.startswith(root.rstrip(os.sep) + os.sep):
-        raise NoMatch(f"{_shown(value)} is outside the workspace")
-    relative = os.path.relpath(whole, root).replace(os.sep, "/")
-    if any(_GIT_FOLDER.fullmatch(_folded(part)) for part in relative.split("/")):
-        raise NoMatch(f"{_shown(value)} is one of git's own files")
-    return relative
+    if not is_inside(whole, root):
+        raise NoMatch("{} is outside the workspace", value)
+    parts = whole.replace(os.sep, "/").split("/")
+    if any(_GIT_FOLDER.fullmatch(part if part.isascii() else _folded(part)) for part in parts):
+        raise NoMatch("{} is one of git's own files", value)
+    return whole[len(root) :].strip(os.sep).replace(os.sep, "/") or "."
 
 
-def _check_path_text(value: str) -> None:
+def is_inside(whole: str, folder: str) -> bool:
+    """Tell whether a path is the folder or in it; both absolute and resolved."""
+    return whole == folder or whole.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _check_path_text(value: str, root: str) -> None:
     if not value or len(value) > PATH_CHARACTERS_LIMIT:
         raise NoMatch("the path is empty or too long")
     if unseen(value) is not None or unicodedata.normalize("NFKC", value) != value:
-        raise NoMatch(f"{_shown(value)} has characters that look like others")
+        raise NoMatch("{} has characters that look like others", value)
     is_windows = os.sep == "\\"
     if not is_windows and "\\" in value:
-        raise NoMatch(f"{_shown(value)} has a backslash")
+        raise NoMatch("{} has a backslash", value)
     parts = value.replace(os.sep, "/").split("/")
     if ".." in parts or value[0] in "~-":
-        raise NoMatch(f"{_shown(value)} leads through `..` or `~`, or begins with `-`")
+        raise NoMatch("{} leads through `..` or `~`, or begins with `-`", value)
+    _check_colon(value, parts[0], root)
     if any(value == folder or value.startswith(folder + "/") for folder in _KERNEL_FOLDERS):
-        raise NoMatch(f"{_shown(value)} is a file of the kernel's")
+        raise NoMatch("{} is a file of the kernel's", value)
     if is_windows and _is_odd_on_windows(value, parts):
-        raise NoMatch(f"{_shown(value)} may name another file on Windows")
+        raise NoMatch("{} may name another file on Windows", value)
+
+
+def _check_colon(value: str, first: str, root: str) -> None:
+    """Refuse an address (`host:path`, `https:…`) and git's `:(magic)`; `file.py::test` is pytest's name of a test."""
+    name, colon, _ = first.partition(":")
+    if not colon or os.path.splitdrive(value)[0]:
+        return
+    if not name or not os.path.isfile(os.path.join(root, name)):
+        raise NoMatch("{} may be an address", value)
 
 
 def _is_odd_on_windows(value: str, parts: list[str]) -> bool:
@@ -191,7 +220,7 @@ def _is_odd_on_windows(value: str, parts: list[str]) -> bool:
 def word(value: str, around: Surroundings) -> str:
     """Check one plain word: letters, digits and `_.@+,:-`; no path, no option, no assignment."""
     if len(value) > NAME_CHARACTERS_LIMIT or not _WORD.fullmatch(value):
-        raise NoMatch(f"{_shown(value)} is not a plain word")
+        raise NoMatch("{} is not a plain word", value)
     return value
 
 
@@ -215,6 +244,7 @@ def _folded(part: str) -> str:
     return unicodedata.normalize("NFKC", plain).casefold().rstrip(" .")
 
 
-def _shown(value: str) -> str:
-    shown = ascii(value)
-    return shown if len(shown) <= 60 else shown[:59] + "…'"
+def shown(value: str) -> str:
+    """Return a value for a reason: on one line, in ASCII, without secrets, shortened."""
+    text = ascii(secret_patterns.masked(value[:_MASKED_CHARACTERS]))
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…'"

@@ -23,7 +23,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from hearth.policy import protected, shell
+from hearth.policy import guard, shell
 from hearth.policy.captures import NoMatch, Surroundings
 from hearth.policy.model import (
     BUILT_IN,
@@ -36,6 +36,7 @@ from hearth.policy.model import (
     decision_of,
     stricter,
 )
+from hearth.policy.patterns import is_usable
 
 # Arguments beyond this are not decoded, but asked about: no granted call needs a megabyte.
 ARGUMENTS_LIMIT_BYTES = 1024 * 1024
@@ -61,12 +62,13 @@ class _Step(NamedTuple):
 class _Plan(NamedTuple):
     """How calls of one tool by one role are decided: steps in their order, then `finally_`.
 
-    `is_guarded`: the built-in denials look at the arguments.
+    `is_guarded`: the built-in denials look at the arguments. `is_scanned`: only if they mention a protected file.
     """
 
     steps: tuple[_Step, ...]
     finally_: Decision
-    is_guarded: bool
+    is_guarded: bool = False
+    is_scanned: bool = False
 
 
 class _Unreadable(Exception):
@@ -85,8 +87,8 @@ def decide(
     """Decide about one call. `server` is None for a client's own tool; `arguments` is a raw JSON object."""
     plan = policy.plans.get((role, server, tool)) or _plan(policy, role, server, tool)
     decision: Decision = plan.finally_
-    if plan.steps or plan.is_guarded:
-        decision = _examine(policy, plan, tool, arguments, workspace)
+    if plan.steps or plan.is_guarded or (plan.is_scanned and arguments and guard.mentions(arguments)):
+        decision = _examine(policy, plan, server, tool, arguments, workspace)
     if policy.narrowed_by is not None and decision.outcome != "deny":
         narrower = decide(policy.narrowed_by, role, server, tool, arguments, workspace)
         decision = stricter(decision, narrower)
@@ -99,8 +101,11 @@ def decide(
 def _plan(policy: Policy, role: str, server: str | None, tool: str) -> _Plan:
     """Return how calls of a tool are decided, and remember it."""
     found = policy.roles.get(role)
+    if not is_usable(server, tool):
+        # Not remembered: the name may have megabytes.
+        return _Plan((), Decision("deny", "", "the name of the tool is too long, or has a NUL in it", BUILT_IN))
     if found is None:
-        plan = _Plan((), Decision("deny", "", f"there is no role {role!r} in the policy", BUILT_IN), False)
+        plan = _Plan((), Decision("deny", "", f"there is no role {role!r} in the policy", BUILT_IN))
     else:
         plan = _plan_of_role(policy, found, server, tool)
     if len(policy.plans) >= PLANS_LIMIT:
@@ -110,9 +115,8 @@ def _plan(policy: Policy, role: str, server: str | None, tool: str) -> _Plan:
 
 
 def _plan_of_role(policy: Policy, role: Role, server: str | None, tool: str) -> _Plan:
-    is_guarded = server is None and protected.is_guarded(tool)
     if server is not None and not role.tools.matches(server, tool):
-        return _Plan((), Decision("deny", "", NOT_IN_ROLE, role.tools_source), False)
+        return _Plan((), Decision("deny", "", NOT_IN_ROLE, role.tools_source))
     steps: list[_Step] = []
     last: Decision | None = None
     for rule in policy.rules:
@@ -133,7 +137,8 @@ def _plan_of_role(policy: Policy, role: Role, server: str | None, tool: str) -> 
     if last.outcome == "allow" and all(step.gives for step in steps):
         # Nothing that the arguments say could make a difference.
         steps.clear()
-    return _Plan(tuple(steps), last, is_guarded and last.outcome != "deny")
+    is_guarded = last.outcome != "deny" and guard.is_guarded(server, tool)
+    return _Plan(tuple(steps), last, is_guarded and server is None, is_guarded and server is not None)
 
 
 def _by_grants(policy: Policy, role: Role, server: str | None, tool: str, steps: list[_Step]) -> Decision:
@@ -156,14 +161,18 @@ def _by_grants(policy: Policy, role: Role, server: str | None, tool: str, steps:
 # --- by arguments
 
 
-def _examine(policy: Policy, plan: _Plan, tool: str, arguments: bytes | None, workspace: str | None) -> Decision:
+def _examine(
+    policy: Policy, plan: _Plan, server: str | None, tool: str, arguments: bytes | None, workspace: str | None
+) -> Decision:
     around = Surroundings(workspace)
     try:
         values = decoded(arguments)
     except _Unreadable as exc:
         return _asked(plan, f"the arguments {exc}")
-    if plan.is_guarded and (sentence := protected.refusal(tool, values, around.workspace, policy.path)):
-        return Decision("deny", "", sentence, BUILT_IN)
+    if plan.is_guarded or plan.is_scanned:
+        sentence = guard.refusal(server, tool, values, around.workspace, policy.path)
+        if sentence is not None:
+            return Decision("deny", "", sentence, BUILT_IN)
     if not plan.steps:
         return plan.finally_
     if not any(step.grant.permission.commands for step in plan.steps):
@@ -191,18 +200,26 @@ def _decide_commands(
 def _walk(plan: _Plan, words: Sequence[str], values: Mapping[str, object], around: Surroundings) -> Decision:
     """Return the decision of the first step that matches, or the last word, with the reason why no step did."""
     closest = ""
+    doubt: Decision | None = None
+    found = plan.finally_
     for step in plan.steps:
         try:
             if step.grant.permission.commands:
                 step.grant.match_command(words, around)
             else:
                 step.grant.match_arguments(values, around)
-            return step.decision
+            found = step.decision
+            break
         except NoMatch as exc:
-            if not step.gives and not exc.certain:
-                return _unsure(step, str(exc))
-            closest = closest or ("" if exc.certain else f"{step.grant.permission.name}: {exc}")
-    return _with_reason(plan.finally_, closest)
+            if exc.certain:
+                continue
+            if not step.gives:
+                doubt = doubt or _unsure(step, str(exc))
+            elif not closest:
+                closest = f"{step.grant.permission.name}: {exc}"
+    else:
+        found = _with_reason(found, closest)
+    return found if doubt is None else stricter(doubt, found)
 
 
 def _asked(plan: _Plan, sentence: str) -> Decision:

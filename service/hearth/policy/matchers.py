@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hearth.policy.captures import KINDS, NoMatch, Surroundings
-from hearth.policy.patterns import ValueGlob
+from hearth.policy.patterns import GLOB_CHARACTERS_LIMIT, ValueGlob
 
 # More than any command line of a person has.
 TEMPLATE_WORDS_LIMIT = 64
@@ -49,10 +49,10 @@ class Capture(NamedTuple):
     def take(self, word: str, around: Surroundings) -> str:
         """Return the captured value of a word. Raises NoMatch."""
         if not word.startswith(self.prefix) or not word.endswith(self.suffix):
-            raise NoMatch(f"{word!r} is not {self.prefix!r} and a value")
+            raise NoMatch("{} is not {} and a value", word, self.prefix)
         value = word[len(self.prefix) : len(word) - len(self.suffix)]
         if not value or value.startswith("-") or len(word) < len(self.prefix) + len(self.suffix):
-            raise NoMatch(f"{word!r} is an option that the permission does not list")
+            raise NoMatch("{} is an option that the permission does not list", word)
         return KINDS[self.kind](value, around)
 
 
@@ -82,7 +82,9 @@ class CommandTemplate(NamedTuple):
         attempt = _Attempt(words, around)
         if attempt.fits(self.items, 0, found):
             return found
-        raise NoMatch(attempt.reason or "the command is not of that form", self._certainly_differs(words))
+        reason = attempt.reason or NoMatch("the command is not of that form")
+        reason.certain = self._certainly_differs(words)
+        raise reason
 
     def _certainly_differs(self, words: Sequence[str]) -> bool:
         """Tell whether the command is something else, rather than a variant that the template does not list."""
@@ -113,7 +115,7 @@ class _Attempt:
         self._words = words
         self._around = around
         self._failed: set[tuple[tuple[Item, ...], int]] = set()
-        self.reason = ""
+        self.reason: NoMatch | None = None
 
     def fits(self, items: tuple[Item, ...], at: int, found: Captured) -> bool:
         if not items:
@@ -128,7 +130,7 @@ class _Attempt:
     def _is_end(self, at: int) -> bool:
         if at == len(self._words):
             return True
-        self.reason = self.reason or f"{self._words[at]!r} is more than the permission lists"
+        self.reason = self.reason or NoMatch("{} is more than the permission lists", self._words[at])
         return False
 
     def _first_fits(self, item: Item, rest: tuple[Item, ...], at: int, found: Captured) -> bool:
@@ -139,7 +141,7 @@ class _Attempt:
         if isinstance(item, str):
             if self._words[at] == item:
                 return self.fits(rest, at + 1, found)
-            self.reason = self.reason or f"{self._words[at]!r} stands where the permission has {item!r}"
+            self.reason = self.reason or NoMatch("{} stands where the permission has {}", self._words[at], item)
             return False
         return self._capture_fits(item, rest, at, found)
 
@@ -147,7 +149,7 @@ class _Attempt:
         try:
             value = item.take(self._words[at], self._around)
         except NoMatch as exc:
-            self.reason = str(exc)
+            self.reason = exc
             return False
         found.setdefault(item.name, []).append(value)
         if item.repeated and self.fits((item, *rest), at + 1, found):
@@ -253,14 +255,14 @@ class ArgumentTemplate(NamedTuple):
         """Return the captured values. Raises NoMatch."""
         for key in self.required:
             if key not in values:
-                raise NoMatch(f"there is no argument {key!r}")
+                raise NoMatch("there is no argument {}", key)
         found: Captured = {}
         for key, value in values.items():
             item = self.required.get(key, self.optional.get(key))
             if item is not None:
                 self._take(key, item, value, around, found)
             elif not self.has_rest:
-                raise NoMatch(f"the permission does not list the argument {key!r}")
+                raise NoMatch("the permission does not list the argument {}", key)
         return found
 
     def _take(self, key: str, item: str | Capture, value: object, around: Surroundings, found: Captured) -> None:
@@ -268,11 +270,12 @@ class ArgumentTemplate(NamedTuple):
         for single in values:
             plain = _plain(single)
             if plain is None:
-                raise NoMatch(f"the argument {key!r} is not a plain value")
+                raise NoMatch("the argument {} is not a plain value", key)
             if isinstance(item, Capture):
                 found.setdefault(item.name, []).append(_value_of(item, plain, around))
             elif plain != item:
-                raise NoMatch(f"the argument {key!r} is not {item!r}", certain=_PLAIN.fullmatch(plain) is not None)
+                is_other = _PLAIN.fullmatch(plain) is not None
+                raise NoMatch("the argument {} is not {}", key, item, certain=is_other)
 
 
 def _value_of(item: Capture, plain: str, around: Surroundings) -> str:
@@ -327,7 +330,9 @@ def check_patterns(patterns: Sequence[BoundPattern], found: Captured) -> None:
         values = found.get(capture)
         if not values:
             # The program would choose a value by itself.
-            raise NoMatch(f"no value is given for {capture!r}, which must be {glob.text!r}")
+            raise NoMatch("no value is given for {}, which must be {}", capture, glob.text)
+        if any(len(value) > GLOB_CHARACTERS_LIMIT for value in values):
+            raise NoMatch("the value of {} is too long for a pattern", capture)
         results = map(glob.matches, values)
         if not (any(results) if glob.generous else all(results)):
-            raise NoMatch(f"{capture} {', '.join(map(repr, values))} is not {glob.text!r}", certain=True)
+            raise NoMatch("{} is not {}", ", ".join(values), glob.text, certain=True)

@@ -93,9 +93,8 @@ class RoleGrant(Record):
                 return found
             except NoMatch as exc:
                 refusals.append(exc)
-        # The refusal that says most is of the template that was followed furthest: not the certain ones.
-        closest = min(refusals, key=lambda refusal: refusal.certain)
-        raise NoMatch(str(closest), all(refusal.certain for refusal in refusals))
+        # One template that might be meant is enough for doubt.
+        raise min(refusals, key=lambda refusal: refusal.certain)
 
     def match_arguments(self, values: Mapping[str, object], around: Surroundings) -> Captured:
         """Return the captured values of a tool's arguments. Raises NoMatch."""

@@ -19,8 +19,10 @@ from typing import NamedTuple
 
 # Stands between server and name in the text that is matched; `matches` refuses names that contain it.
 _BOUNDARY = "\0"
-# Each wildcard multiplies the time of a failing match; nobody needs more in one pattern.
-WILDCARDS_LIMIT = 8
+# Each wildcard multiplies the time of a failing match by the length of the text.
+WILDCARDS_LIMIT = 3
+# Texts beyond this are not compared; clients take tools' names of 64 characters.
+GLOB_CHARACTERS_LIMIT = 512
 # Longer than any name that a client accepts (64 characters) or any path (4096 bytes).
 PATTERN_CHARACTERS_LIMIT = 1024
 
@@ -43,6 +45,12 @@ def fault(pattern: str) -> str | None:
     return None
 
 
+def is_usable(server: str | None, name: str) -> bool:
+    """Tell whether a name can be compared with patterns. If not, no pattern matches it, not even one that denies."""
+    server = server or ""
+    return len(server) + len(name) < GLOB_CHARACTERS_LIMIT and _BOUNDARY not in name and _BOUNDARY not in server
+
+
 class PatternSet:
     """Compiled list of globs over pairs of server and name. Immutable."""
 
@@ -59,7 +67,7 @@ class PatternSet:
 
     def matches(self, server: str | None, name: str) -> bool:
         """Tell whether the tool is in the set. `server` is None for a client's own tool."""
-        if _BOUNDARY in name or (server is not None and _BOUNDARY in server):
+        if not is_usable(server, name):
             return False
         text = name if server is None else f"{server}{_BOUNDARY}{name}"
         if self._included is None or not self._included.fullmatch(text):
