@@ -125,7 +125,7 @@ def parse(argv: list[str], environ: "Mapping[str, str]") -> HookOptions:
 
 
 def main(argv: list[str]) -> int:
-    """Answer one call of a hook; return the exit code."""
+    """Answer one call of a hook. Returns only when there is nothing to answer."""
     try:
         options = parse(argv, os.environ)
     except UsageError as end:
@@ -135,7 +135,8 @@ def main(argv: list[str]) -> int:
     if not is_there(policy):
         return 0
     client_io.make_whole()
-    return HookProcess(options, policy).run()
+    # Not by way of the interpreter's end, which takes as long as the question.
+    os._exit(HookProcess(options, policy).run())
 
 
 def is_there(policy: str) -> bool:

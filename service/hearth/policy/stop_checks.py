@@ -1,0 +1,242 @@
+"""Stop checks: conditions that hold before an agent may stop, such as a committed tree.
+
+`run` looks, `verdict` decides. A failed check with the action "block" blocks every stop, one with "nudge" only the
+first: an agent that is called again (`stop_hook_active`) has read the message. How many blocks there may be in a row
+is the business of `hub.hooks`.
+
+Git is run on folders that an agent works in, and their config is the agent's to write. Hence no hook, no file-system
+monitor and no filter of the repository is run, and submodules, whose config git would read, are not entered.
+"""
+
+import asyncio
+import os
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from hearth.errors import HearthError
+from hearth.host import bounded_run
+from hearth.host.bounded_run import RunResult
+from hearth.policy.hook_formats import HookVerdict
+
+# Git answers in milliseconds; a cold disk and a large tree take longer.
+GIT_SECONDS = 10.0
+# A test suite may be a check; the client waits for hook_wait (50 s) at most.
+COMMAND_SECONDS = 40.0
+# Names of a hundred thousand changed files. A tree with more is not committed either.
+GIT_OUTPUT_BYTES = 8 * 1024 * 1024
+# The tail of a failed command's output is for the model to read.
+COMMAND_OUTPUT_BYTES = 1024 * 1024
+SHOWN_CHARACTERS = 1500
+SHOWN_FILES = 10
+_GIT = (
+    "git",
+    "--no-optional-locks",
+    "-c",
+    "core.hooksPath=",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.quotePath=false",
+)
+# Keys of a repository's own config that name programs which `git status` would run.
+_FILTER_KEYS = (".clean", ".smudge", ".process")
+
+
+class StopRule(Protocol):
+    """Check as the policy has it; `policy.model.StopCheck` is one."""
+
+    @property
+    def kind(self) -> str:
+        """Kind: "committed", "pushed", "pr_filed", "task_done" or "command"."""
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Roles that the check is for; empty: all."""
+
+    @property
+    def message(self) -> str:
+        """Message for the agent."""
+
+    @property
+    def action(self) -> str:
+        """Action: "block" or "nudge"."""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Words of the command, for the kind "command"."""
+
+
+class StopFacts(Protocol):
+    """Facts about the agent that stops, from the parts of Hearth that know them. None: nothing is known."""
+
+    def edited_files(self) -> Collection[str] | None:
+        """Return the files that this agent edited, where it shares its folder with others; None: every file counts."""
+
+    def is_task_done(self) -> bool | None:
+        """Tell whether the agent's task is marked as done."""
+
+    def is_pr_filed(self) -> bool | None:
+        """Tell whether the agent has filed a pull request."""
+
+
+class NoFacts:
+    """Facts of an agent that nothing is known about: its task and its pull request are nobody's business."""
+
+    def edited_files(self) -> Collection[str] | None:
+        """Return None: every file counts."""
+        return None
+
+    def is_task_done(self) -> bool | None:
+        """Return None."""
+        return None
+
+    def is_pr_filed(self) -> bool | None:
+        """Return None."""
+        return None
+
+
+class FailedCheck(NamedTuple):
+    """Check that does not hold, and the details for the agent."""
+
+    rule: StopRule
+    detail: str
+
+
+async def run(rules: Iterable[StopRule], role: str, folder: str, facts: StopFacts) -> list[FailedCheck]:
+    """Run the checks of a role and return those that do not hold, in the order of the policy."""
+    found = []
+    for rule in rules:
+        if rule.roles and role not in rule.roles:
+            continue
+        try:
+            # In a thread: git reads the disk.
+            detail = await asyncio.to_thread(_CHECKS[rule.kind], rule, folder, facts)
+        except HearthError as exc:
+            detail = f"the check {rule.kind!r} could not be made: {exc}"
+        if detail is not None:
+            found.append(FailedCheck(rule, detail))
+    return found
+
+
+def verdict(failed: Sequence[FailedCheck], stop_hook_active: bool) -> HookVerdict:
+    """Return the verdict on a stop. Pure."""
+    due = [each for each in failed if each.rule.action == "block" or not stop_hook_active]
+    if not due:
+        return HookVerdict("allow")
+    texts = [": ".join(filter(None, (each.rule.message, each.detail))) for each in due]
+    return HookVerdict("block", "\n".join(texts))
+
+
+# --- checks: None if one holds, else the details
+
+
+def _committed(rule: StopRule, folder: str, facts: StopFacts) -> str | None:
+    top = _top(folder)
+    if top is None:
+        return None
+    words = ("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=dirty", "--untracked-files=normal")
+    done = _git(folder, *_without_filters(folder), *words)
+    _check(done, "status")
+    changed = [entry[3:].decode("utf-8", "replace") for entry in done.output.split(b"\0") if len(entry) > 3]
+    edited = facts.edited_files()
+    if edited is not None:
+        own = {os.path.realpath(path) for path in edited}
+        changed = [path for path in changed if _is_among(os.path.join(top, path), own)]
+    return f"not committed: {_few(changed)}" if changed else None
+
+
+def _is_among(path: str, own: Collection[str]) -> bool:
+    """Tell whether a changed path is a file of the agent's, or a new folder with one in it."""
+    path = os.path.realpath(path)
+    return any(each == path or each.startswith(path + os.sep) for each in own)
+
+
+def _pushed(rule: StopRule, folder: str, facts: StopFacts) -> str | None:
+    if _top(folder) is None:
+        return None
+    head = _git(folder, "rev-parse", "--verify", "--quiet", "HEAD")
+    if head.exit_code != 0:
+        # A repository without a commit has nothing to push.
+        return None
+    # By what is known here of the remotes; nobody is asked over the network.
+    done = _git(folder, "for-each-ref", "--count=1", "--format=%(refname)", "--contains=HEAD", "refs/remotes")
+    _check(done, "for-each-ref")
+    return None if done.output.strip() else "not pushed: no branch of a remote has the newest commit"
+
+
+def _pr_filed(rule: StopRule, folder: str, facts: StopFacts) -> str | None:
+    return "no pull request was filed" if facts.is_pr_filed() is False else None
+
+
+def _task_done(rule: StopRule, folder: str, facts: StopFacts) -> str | None:
+    return "the task is not marked as done" if facts.is_task_done() is False else None
+
+
+def _command(rule: StopRule, folder: str, facts: StopFacts) -> str | None:
+    if not rule.command:
+        return None
+    done = bounded_run.run(rule.command, folder, os.environ, COMMAND_SECONDS, COMMAND_OUTPUT_BYTES)
+    if done.exit_code == 0 and not done.is_late and not done.is_cut:
+        return None
+    shown = " ".join(rule.command)
+    if done.is_late:
+        return f"`{shown}` took longer than {COMMAND_SECONDS:g} s"
+    tail = done.output.decode("utf-8", "replace").strip()[-SHOWN_CHARACTERS:]
+    return f"`{shown}` failed with exit code {done.exit_code}\n{tail}".strip()
+
+
+_CHECKS = {
+    "committed": _committed,
+    "pushed": _pushed,
+    "pr_filed": _pr_filed,
+    "task_done": _task_done,
+    "command": _command,
+}
+
+
+# --- git
+
+
+def _top(folder: str) -> str | None:
+    """Return the top of the work tree; None outside of one. Raises HearthError."""
+    done = _git(folder, "rev-parse", "--show-toplevel")
+    if done.exit_code == 0:
+        return os.fsdecode(done.output.removesuffix(b"\n"))
+    if b"not a git repository" in done.output or b"must be run in a work tree" in done.output:
+        return None
+    _check(done, "rev-parse")
+    return None
+
+
+def _without_filters(folder: str) -> list[str]:
+    """Return the options that switch the filters off that the repository's own config names."""
+    found = []
+    for scope in ("--local", "--worktree"):
+        done = _git(folder, "config", scope, "--includes", "--name-only", "-z", "--list")
+        if done.exit_code != 0:
+            continue
+        for name in done.output.decode("utf-8", "surrogateescape").split("\0"):
+            if name.startswith("filter.") and name.endswith(_FILTER_KEYS):
+                found += ["-c", f"{name}="]
+            elif name.startswith("filter.") and name.endswith(".required"):
+                found += ["-c", f"{name}=false"]
+    return found
+
+
+def _git(folder: str, *words: str) -> RunResult:
+    # Variables could name another repository, or programs to run.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    return bounded_run.run((*_GIT, *words), folder, environment, GIT_SECONDS, GIT_OUTPUT_BYTES)
+
+
+def _check(done: RunResult, word: str) -> None:
+    if done.is_late:
+        raise HearthError(f"`git {word}` took longer than {GIT_SECONDS:g} s")
+    if done.exit_code != 0 and not done.is_cut:
+        raise HearthError(f"`git {word}`: {done.output.decode('utf-8', 'replace').strip()[:SHOWN_CHARACTERS]}")
+
+
+def _few(paths: Sequence[str]) -> str:
+    more = len(paths) - SHOWN_FILES
+    return ", ".join(paths[:SHOWN_FILES]) + (f" and {more} more" if more > 0 else "")
