@@ -138,8 +138,10 @@ class Places:
         "config",
         "daemon_lock",
         "folder",
+        "grants",
         "key",
         "last_config",
+        "last_policy",
         "learned",
         "log",
         "named",
@@ -194,6 +196,8 @@ class Places:
         self.pins = os.path.join(state_dir(), "pins", self.key)
         self.sessions = os.path.join(state_dir(), "sessions", self.key)
         self.audit = os.path.join(state_dir(), "audit", self.key)
+        self.grants = os.path.join(state_dir(), "grants", self.key)
+        self.last_policy = os.path.join(state_dir(), "policy", self.key)
         self.roles = os.path.join(state_dir(), "roles", self.key)
 
     def _move(self, socket: str) -> None:
@@ -213,6 +217,10 @@ class Places:
         if self.profile != DEFAULT_PROFILE:
             folder = os.path.join(folder, "profiles", self.profile)
         return os.path.join(folder, "config.toml")
+
+    def policy_file(self) -> str:
+        """Return the policy file of this daemon, beside its config; it need not exist."""
+        return os.path.join(os.path.dirname(self.config_file()), "policy.toml")
 
     def server_log(self, name: str) -> str:
         """Return the log file of a server's stderr; it need not exist."""

@@ -23,6 +23,7 @@ from hearth.daemon.config_file import ConfigFile
 from hearth.daemon.control import DaemonControl
 from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
+from hearth.daemon.policy_service import PolicyService
 from hearth.daemon.services import COUNTERS, ClientConnection
 from hearth.daemon.upkeep import StatusLine, Upkeep
 from hearth.errors import ConfigError, FileAccessError, UpstreamError
@@ -31,6 +32,7 @@ from hearth.host.listening import Listener
 from hearth.hub.control_api import ControlApi
 from hearth.hub.events import EVENTS, ConfigReloaded
 from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
+from hearth.hub.sessions import Session
 
 if TYPE_CHECKING:
     from hearth.packs import Pack
@@ -110,6 +112,7 @@ class Daemon:
         self._acceptor = Acceptor(self, self._listener)
         self.own_addresses = self._acceptor.own_addresses
         self._upkeep = Upkeep(self, self._start, self._acceptor, self._listener)
+        self.policy = PolicyService(places, self.hub)
         self._config_file = ConfigFile(self._settings.path, self._start.config_seen, self._reload_by_itself)
         # Before the daemon is in the registry: a process that reads the entry may send a signal at once.
         self._watch_signals()
@@ -126,6 +129,7 @@ class Daemon:
             await self._finish()
         finally:
             self._config_file.close()
+            self.policy.close()
             if self._listener:
                 self._listener.retire()
 
@@ -231,6 +235,7 @@ class Daemon:
             "http": self._acceptor.ports(),
             "httpLost": self._acceptor.lost_ports(),
             "degraded": None,
+            **({"policy": found} if (found := self.policy.describe()) else {}),
             **self.hub.describe(),
         }
 
@@ -299,6 +304,7 @@ class Daemon:
 
     def _tick(self) -> None:
         self._config_file.look()
+        self.policy.look()
         self._status_line.news()
         self._upkeep.tick(self._tick)
 
@@ -309,6 +315,11 @@ class Daemon:
     def look_at_config(self) -> None:
         """Reload the config if its file has changed."""
         self._config_file.look_at_once()
+        self.policy.look_at_once()
+
+    async def attributed(self, pid: int | None) -> Session | None:
+        """Return the session whose client a process descends from, if there is a policy; None for a person."""
+        return await self.policy.attributed(pid)
 
     @property
     def is_ending(self) -> bool:

@@ -131,6 +131,8 @@ class FrameConnection(LimitedConnection):
         resume = header.get("resume")
         former = (str(resume.get("sessionId")), str(resume.get("secret"))) if isinstance(resume, dict) else None
         hub = self._services.hub
+        claimed = control.string(header, "role")
+        proven = hub.policy.admit(claimed, control.string(header, "roleToken"))
         session = self.session = hub.open_session(
             self,
             "frames",
@@ -143,9 +145,10 @@ class FrameConnection(LimitedConnection):
             self._pid,
             control.string(header, "cwd"),
             control.string(header, "clientId"),
-            control.string(header, "role"),
+            claimed,
             control.string(header, "agentId"),
         )
+        session.prove(*proven)
         greeting = {
             "type": "helloAck",
             "protocol": protocol,
@@ -231,7 +234,8 @@ class FrameConnection(LimitedConnection):
         elif header["type"] == control.HOOK_FRAME:
             self._send(*await hooks.answer_frame(api, header, payload, self._pid))
         else:
-            self._send(*await control.answer_frame(api, header, self.session))
+            asker = self.session or await self._services.attributed(self._pid)
+            self._send(*await control.answer_frame(api, header, asker, is_typed=self.session is None))
 
     # --- the session's client sink
 

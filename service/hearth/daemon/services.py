@@ -1,11 +1,14 @@
 """Protocols between the daemon and its connections, and the counters that they share."""
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hearth.config import Config
 from hearth.hub.control_api import ControlApi
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session
+
+if TYPE_CHECKING:
+    from hearth.daemon.policy_service import PolicyService
 
 
 class ClientConnection(Protocol):
@@ -34,6 +37,7 @@ class DaemonServices(Protocol):
 
     hub: Hub
     control: ControlApi
+    policy: "PolicyService"
 
     @property
     def config(self) -> Config:
@@ -45,6 +49,9 @@ class DaemonServices(Protocol):
 
     def now(self) -> float:
         """Return the time of the loop's clock."""
+
+    async def attributed(self, pid: int | None) -> Session | None:
+        """Return the session whose client a process descends from, if there is a policy; None for a person."""
 
     def check_room(self) -> None:
         """Raise NoRoom if one more session would be too many."""

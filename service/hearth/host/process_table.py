@@ -51,6 +51,32 @@ def _is_own(uids: object) -> bool:
     return getattr(uids, "real", None) == os.getuid()
 
 
+def ancestors(pid: int) -> list[int]:
+    """Return a process and its ancestors, nearest first; without the one that adopts orphans, which is nobody's."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        found = [process, *process.parents()]
+    except psutil.Error:
+        return []
+    return [each.pid for each in found if each.pid > 1]
+
+
+def client_of(pid: int, is_bridge: bool) -> int | None:
+    """Return the process of the client at the other end of a connection: a bridge's is its parent."""
+    import psutil
+
+    if not is_bridge:
+        return pid
+    try:
+        parent = psutil.Process(pid).ppid()
+        # A bridge whose client is gone was adopted by the init process or by the user's service manager.
+        return parent if parent > 1 and psutil.Process(parent).name() != "systemd" else None
+    except psutil.Error:
+        return None
+
+
 def folder_of(pid: int) -> str | None:
     """Return the working folder of a process; None if the process is gone or the folder cannot be read."""
     import psutil

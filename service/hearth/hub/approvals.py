@@ -18,7 +18,7 @@ import functools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from hearth.control_chars import escaped
 from hearth.errors import HearthError, Refused
@@ -119,12 +119,21 @@ def shown_arguments(arguments: bytes) -> str:
     return escaped(everywhere(arguments.decode("utf-8", "replace"))).replace("\n", "\\n")
 
 
+class RoleSource(Protocol):
+    """Protocol for the guard, as far as approvals ask it."""
+
+    policy: Policy
+
+    def role_name(self, session: Session) -> str:
+        """Return the name of a session's role."""
+
+
 # Writes one decision to the audit trail; returns when it is on disk.
 Record = Callable[[Approval, Outcome], Awaitable[None]]
 
 
 class Approvals:
-    """Approvals of one daemon. `policy` returns the policy in force, `lead_of` the lead session for an asker."""
+    """Approvals of one daemon. `record` writes decisions to the audit trail, `notify` shows them on the desktop."""
 
     def __init__(
         self,
@@ -132,8 +141,6 @@ class Approvals:
         sessions: Sessions,
         questions: ClientRequests,
         grants: GrantStore,
-        policy: Callable[[], Policy],
-        role_of: Callable[[Session], str],
         record: Record,
         spawn: Callable[[Coroutine[Any, Any, object]], None],
         notify: Callable[[str, str], None],
@@ -142,8 +149,8 @@ class Approvals:
         self._sessions = sessions
         self._questions = questions
         self.grants = grants
-        self._policy = policy
-        self._role_of = role_of
+        # Set by the guard.
+        self.roles: RoleSource
         self._record = record
         self._spawn = spawn
         self._notify = notify
@@ -168,7 +175,7 @@ class Approvals:
         for each in self.open():
             if each.key == key:
                 return each
-        policy = self._policy()
+        policy = self.roles.policy
         approval = Approval(asker, key, decision, arguments, time.time() + policy.approval_timeout)
         self.pending.add(approval)
         try:
@@ -195,7 +202,7 @@ class Approvals:
         """Return the one lead session of the asker's workspace, if there is exactly one."""
         leads = {}
         for session in self._sessions:
-            role = self._policy().roles.get(self._role_of(session))
+            role = self.roles.policy.roles.get(self.roles.role_name(session))
             if not role or not role.lead or not session.active or session.principal == asker.principal:
                 continue
             if workspace_of(session.cwd) == workspace_of(asker.workspace):
@@ -247,7 +254,7 @@ class Approvals:
         if by.is_person:
             return
         assert by.session is not None
-        policy, role = self._policy(), self._role_of(by.session)
+        policy, role = self.roles.policy, self.roles.role_name(by.session)
         if role not in policy.roles or not policy.roles[role].lead:
             raise Refused(f"role {role!r} decides nothing; `lead = true` in the policy makes it a lead")
         if action == "escalate":
@@ -283,14 +290,14 @@ class Approvals:
         left = max(0.0, approval.expires - time.time())
         self._later(approval, left, functools.partial(self._expire, approval))
         self.pending.changed()
-        policy = self._policy()
+        policy = self.roles.policy
         if policy.notify:
             self._notify(
                 f"{approval.asker.client or 'An agent'} asks to use {approval.key.tool}",
                 f"hearth approve {approval.id}, or hearth deny {approval.id}",
             )
         for session in self._sessions:
-            role = policy.roles.get(self._role_of(session))
+            role = policy.roles.get(self.roles.role_name(session))
             if role and role.human and session.can_be_asked() and session.principal != approval.principal:
                 task = asyncio.get_running_loop().create_task(self._elicit(approval, session))
                 self._asked.setdefault(approval.id, set()).add(task)

@@ -46,11 +46,28 @@ class ControlApi(Protocol):
     def cmd_approved(self) -> str:
         """Read the approvals of tools again, and tell clients. The owner is not asked: only a person writes them."""
 
+    def check_typed(self, asker: Session | None) -> None:
+        """Raise Refused for an owner's command that was typed below the owner's own agent."""
+
     async def cmd_reload(self, asker: Session | None = None) -> str:
         """Read the config again. Raises ConfigError, in which case the former config stays, or Refused by the owner."""
 
     async def cmd_restart(self, server: str, asker: Session | None = None) -> str:
         """Restart one MCP server when its calls are done. Raises Refused, also for an unknown name."""
+
+    def cmd_approvals(self) -> dict[str, Any]:
+        """Return what waits for a lead or a person, and the grants that are good. Raises Refused without a policy."""
+
+    async def cmd_decide(
+        self, id: str, action: str, scope: str, reason: str, channel: str, asker: Session | None = None
+    ) -> str:
+        """Decide an approval for a person: `approve` or `deny`. Raises Refused, also below an agent."""
+
+    def cmd_revoke(self, id: str, asker: Session | None = None) -> str:
+        """Revoke the grants of an approval. Raises Refused, also below an agent."""
+
+    def cmd_policy_apply(self, digest: str, asker: Session | None = None) -> str:
+        """Put a change of the policy in force that waits. Raises Refused, also below an agent that is no lead."""
 
     async def cmd_shutdown(self, restart: bool = False, when_quiet: bool = False, asker: Session | None = None) -> str:
         """Shut the daemon down soon; with `restart` bridges reconnect at once. Raises Refused by the owner."""

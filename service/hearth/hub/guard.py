@@ -126,6 +126,7 @@ class Guard:
     ) -> None:
         self.policy = policy
         self.approvals = approvals
+        approvals.roles = self
         self.recorder = recorder
         self._tokens = tokens
         self._look = look
