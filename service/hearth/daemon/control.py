@@ -19,6 +19,7 @@ from hearth.wire import json
 if TYPE_CHECKING:
     from hearth.daemon.services import DaemonServices
     from hearth.hub.guard import Guard
+    from hearth.hub.hooks import HookService
     from hearth.policy.hook_formats import HookAnswer
 
 # Longest sentence in a header: a header has at most 64 KiB.
@@ -42,6 +43,8 @@ class DaemonControl:
 
     def __init__(self, services: "DaemonServices") -> None:
         self._services = services
+        # Service that answers hooks; None without a policy.
+        self.hooks: Callable[[], HookService | None] = lambda: services.policy.hooks()
 
     def cmd_status(self) -> dict[str, Any]:
         """Return the status document."""
@@ -134,7 +137,7 @@ class DaemonControl:
         self, client: str, event: str, payload: bytes, pid: int | None, token: str | None
     ) -> "HookAnswer | None":
         """Return the answer to a client's hook; None without a policy."""
-        service = self._services.policy.hooks()
+        service = self.hooks()
         return None if service is None else await service.answer(client, event, payload, pid, token)
 
 

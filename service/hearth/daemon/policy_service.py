@@ -207,9 +207,9 @@ class PolicyService:
 
         family = await asyncio.to_thread(process_table.ancestors, pid)
         for session in self._hub.sessions:
-            if session.pid is not None and session.pid != pid:
+            if session.pid is not None:
                 client = await asyncio.to_thread(process_table.client_of, session.pid, session.wire == "frames")
-                if client in family:
+                if client in family or session.pid == pid:
                     return session
         return None
 

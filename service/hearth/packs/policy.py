@@ -26,7 +26,8 @@ _APPROVAL = {
     "properties": {
         **dict.fromkeys(("id", "role", "tool", "arguments", "digest", "reason", "level"), _TEXT),
         **dict.fromkeys(("session", "client", "agent", "server", "workspace"), _TEXT_OR_NULL),
-        **dict.fromkeys(("created", "expires"), {"type": "number"}),
+        "created": {"type": "number"},
+        "expires": {"type": "number"},
         "yours": {"type": "boolean"},
     },
     "required": ["id", "role", "tool", "arguments", "reason", "level", "yours"],
@@ -62,7 +63,7 @@ class PolicyPack(Pack):
                 ),
                 PackTool(
                     "wait_for_approvals",
-                    "Wait until a call of another agent waits for your decision, then list them; empty after `seconds`.",
+                    "Wait until a call of another agent waits for your decision, then list them; none after `seconds`.",
                     {
                         "type": "object",
                         "properties": {
