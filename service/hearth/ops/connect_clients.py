@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hearth.clients import backups, connector, discovery
-from hearth.clients.connector import WHOLE, TableOutcome
+from hearth.clients import backups, bridge_entries, discovery
+from hearth.clients.bridge_entries import WHOLE, TableOutcome
 from hearth.clients.discovery import ClientServer
 from hearth.clients.table import Table
 from hearth.config import ServerSpec
@@ -48,7 +48,7 @@ def linked(plans: Iterable[TablePlan], places: Places, dry_run: bool) -> Links:
     done, code = Links(list(plans), [], []), 0
     for plan in done.plans:
         try:
-            outcome = connector.connect(plan.table, plan.replace, plan.whole, places, dry_run)
+            outcome = bridge_entries.connect(plan.table, plan.replace, plan.whole, places, dry_run)
             done.outcomes.append(outcome._replace(notes=outcome.notes + plan.notes))
         except HearthError as exc:
             code = code or exc.exit_code
@@ -69,7 +69,7 @@ def restored(tables: Iterable[Table], dry_run: bool) -> Restored:
     done, code = Restored([], []), 0
     for table in tables:
         try:
-            done.outcomes.append(connector.disconnect(table, dry_run))
+            done.outcomes.append(bridge_entries.disconnect(table, dry_run))
         except HearthError as exc:
             code = code or exc.exit_code
             done.problems.extend(sentences(exc))

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from hearth import secret_patterns
 from hearth.cli.messages import suggestion
-from hearth.clients.connector import EntryChange, TableOutcome
+from hearth.clients.bridge_entries import EntryChange, TableOutcome
 from hearth.clients.importer import placeholders
 from hearth.clients.importer.placeholders import Secret
 from hearth.clients.table import KINDS

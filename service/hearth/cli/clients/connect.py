@@ -11,8 +11,8 @@ from hearth.cli import asking
 from hearth.cli.clients import client_changes, import_
 from hearth.cli.messages import complain, note, styled
 from hearth.cli.target import with_places
-from hearth.clients import backups, connector, discovery
-from hearth.clients.connector import TableOutcome
+from hearth.clients import backups, bridge_entries, discovery
+from hearth.clients.bridge_entries import TableOutcome
 from hearth.clients.discovery import ClientServer
 from hearth.clients.launcher import bridge_command, client_config
 from hearth.clients.table import KINDS, PROJECT, SCOPES, Table
@@ -226,7 +226,7 @@ def _print(places: Places, clients: tuple[str, ...], every: bool, entry: dict[st
     _note_unknown(places, entry["servers"])
     options = (("--mode", entry["mode"]), ("--role", entry["role"]), ("--agent-id", entry["agent_id"]))
     extra = [word for option, value in options if value for word in (option, value)]
-    found = client_config(places, entry["servers"], entry["name"] or connector.WHOLE, extra)
+    found = client_config(places, entry["servers"], entry["name"] or bridge_entries.WHOLE, extra)
     documents.show(found)
 
 
@@ -303,12 +303,12 @@ def disconnect(clients: tuple[str, ...], every: bool, below: str | None, dry_run
     names = client_changes.check_names(clients)
     if below is not None and not every:
         raise click.UsageError("--below goes with --all: name clients, or say --all.")
-    connected = connector.connected() if below is None else connect_clients.connected_below(below)
+    connected = bridge_entries.connected() if below is None else connect_clients.connected_below(below)
     if bool(names) == every:
         known = client_changes.enumeration(dict.fromkeys(each.client for each in connected)) if connected else "none"
         raise click.UsageError(f"Name clients, or say --all. Connected: {known}.")
     # The client of a damaged trace is unknown: the trace may belong to any client that was named and not found.
-    damaged = connector.damaged()
+    damaged = bridge_entries.damaged()
     is_in_the_way = every or not {each.client for each in connected}.issuperset(names)
     done = connect_clients.restored((table for table in connected if every or table.client in names), dry_run)
     outcomes = done.outcomes

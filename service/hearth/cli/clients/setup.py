@@ -12,7 +12,7 @@ from hearth.cli.clients import import_
 from hearth.cli.clients.import_ import Manner, client_options, with_manner
 from hearth.cli.messages import complain, note
 from hearth.cli.target import with_places
-from hearth.clients.connector import TableOutcome
+from hearth.clients.bridge_entries import TableOutcome
 from hearth.clients.discovery import ClientServer
 from hearth.clients.importer.placeholders import Input
 from hearth.control_client.service_state import ADVICE_ON_PATH

@@ -185,7 +185,7 @@ def test_each_failure_has_its_own_exit_code(
     def fail(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(f"hearth.clients.connector.{words[0]}", fail)
+    monkeypatch.setattr(f"hearth.clients.bridge_entries.{words[0]}", fail)
     assert str(error) in home.fails(error.exit_code, *words)
 
 
