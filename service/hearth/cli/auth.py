@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from hearth.cli import target
+from hearth.cli import daemon_choice
+from hearth.cli.daemon_choice import WholeNumber, with_places
 from hearth.cli.messages import note
-from hearth.cli.target import WholeNumber, with_places
 from hearth.config import ServerSpec
 from hearth.errors import ConfigError, LoginFailed
 from hearth.host import system
@@ -116,7 +116,7 @@ def status(places: Places, name: str | None, as_json: bool) -> None:
     servers = (
         [_server(places, name)]
         if name
-        else [spec for spec in target.examined(places).config.servers.values() if spec.url]
+        else [spec for spec in daemon_choice.examined(places).config.servers.values() if spec.url]
     )
     store = Store()
     found: list[dict[str, Any]] = []
@@ -190,7 +190,7 @@ def logout(places: Places, name: str, as_json: bool) -> None:
 
 
 def _server(places: Places, name: str) -> ServerSpec:
-    servers = target.examined(places).config.servers
+    servers = daemon_choice.examined(places).config.servers
     if name not in servers:
         known = ", ".join(key for key, spec in servers.items() if spec.url) or "none"
         raise ConfigError([f"there is no server {name!r} in {places.config_file()}; with a url: {known}"])

@@ -10,9 +10,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from hearth import config as configuration
-from hearth.cli import asking, config_changes, target
+from hearth.cli import asking, config_changes, daemon_choice
+from hearth.cli.daemon_choice import with_places
 from hearth.cli.messages import completed, suggestion
-from hearth.cli.target import with_places
 from hearth.config import editor
 from hearth.config import show as config_show
 from hearth.config.loader import FILE_LIMIT_BYTES, read_file
@@ -76,7 +76,7 @@ def show(places: Places, as_json: bool) -> None:
       hearth config show
       HEARTH_IDLE_TIMEOUT=0 hearth config show --json | jq .settings.idle_timeout
     """
-    found = target.examined(places)
+    found = daemon_choice.examined(places)
     if as_json:
         documents.show(config_show.document(found))
         return
@@ -195,8 +195,8 @@ class KeyName(NamedTuple):
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    places = target.places_of(ctx)
-    servers = target.configured(places) if places else {}
+    places = daemon_choice.places_of(ctx)
+    servers = daemon_choice.configured(places) if places else {}
     return completed(key_names(servers), incomplete)
 
 
@@ -216,7 +216,7 @@ def get(places: Places, key: str, as_json: bool) -> None:
       hearth config get mcpServers.github.command
       hearth config get mcpServers.github --json | jq .value.args
     """
-    found = target.examined(places)
+    found = daemon_choice.examined(places)
     name = parse_key(key, found.config.servers)
     if name.setting:
         value, origin = config_show.setting_value(found.config, name.setting), found.origin(name.setting)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from hearth.cli.daemon_choice import with_places
 from hearth.cli.messages import note
-from hearth.cli.target import with_places
 from hearth.config.schema import SERVER_KEYS, nearest, unknown
 from hearth.config.value_kinds import BadValue
 from hearth.ops import edit_config

@@ -10,7 +10,7 @@ from statistics import median
 
 import click
 
-from hearth.cli.target import WholeNumber
+from hearth.cli.daemon_choice import WholeNumber
 from hearth.clients.launcher import bridge_file
 from hearth.demo.scratch import PROFILE
 from hearth.demo.stage import Commands, Report, Side, run

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from hearth import __version__
+from hearth.cli.daemon_choice import target_options
 from hearth.cli.messages import report
-from hearth.cli.target import target_options
 from hearth.output import terminal
 
 # Each verb with its module. The order and the headings are those of the help.

@@ -7,8 +7,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from hearth import config as configuration
+from hearth.cli.daemon_choice import places_of, with_places
 from hearth.cli.messages import completed
-from hearth.cli.target import places_of, with_places
 from hearth.control_client import running_daemon
 from hearth.errors import VaultError
 from hearth.output import documents, table, terminal

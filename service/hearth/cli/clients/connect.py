@@ -9,8 +9,8 @@ from hearth import config
 from hearth.bridge.options import MODES
 from hearth.cli import asking
 from hearth.cli.clients import client_changes, import_
+from hearth.cli.daemon_choice import with_places
 from hearth.cli.messages import complain, note, styled
-from hearth.cli.target import with_places
 from hearth.clients import backups, bridge_entries, discovery
 from hearth.clients.bridge_entries import TableOutcome
 from hearth.clients.discovery import ClientServer

@@ -10,8 +10,8 @@ import click
 
 from hearth.cli import asking
 from hearth.cli.clients import client_changes
+from hearth.cli.daemon_choice import Verb, with_places
 from hearth.cli.messages import note, suggestion
-from hearth.cli.target import Verb, with_places
 from hearth.clients.discovery import ClientServer
 from hearth.clients.importer.planner import ImportedServer, ImportPlan
 from hearth.clients.table import KINDS, SCOPES

@@ -10,8 +10,8 @@ import click
 from hearth.cli import asking
 from hearth.cli.clients import import_
 from hearth.cli.clients.import_ import Manner, client_options, with_manner
+from hearth.cli.daemon_choice import with_places
 from hearth.cli.messages import complain, note
-from hearth.cli.target import with_places
 from hearth.clients.bridge_entries import TableOutcome
 from hearth.clients.discovery import ClientServer
 from hearth.clients.importer.placeholders import Input

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hearth.cli.target import with_places
+from hearth.cli.daemon_choice import with_places
 from hearth.errors import Refused
 from hearth.findings import Finding, as_document, is_well, requested_fixes, verdict
 from hearth.output import documents

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hearth.cli.target import target_options, typed
+from hearth.cli.daemon_choice import target_options, typed
 from hearth.host import install as installation
 from hearth.host.install.service_files import Outcome
 from hearth.host.posix import lasting_paths

@@ -9,8 +9,8 @@ import click
 from click.core import ParameterSource
 
 from hearth.bridge.options import MODES, USAGE
-from hearth.cli import target
-from hearth.cli.target import WholeNumber, with_places
+from hearth.cli import daemon_choice
+from hearth.cli.daemon_choice import WholeNumber, with_places
 from hearth.host.sockets import DEFAULT_PORT, NEXT_PORTS
 from hearth.output import documents
 from hearth.paths import Places
@@ -103,7 +103,7 @@ def _option(names: str, text: str) -> click.Option:
         "--config": click.Path(dir_okay=False),
         "--socket": click.Path(dir_okay=False),
     }
-    completions = {"--server": target.complete_server, "--profile": target.complete_profile}
+    completions = {"--server": daemon_choice.complete_server, "--profile": daemon_choice.complete_profile}
     return click.Option([words], metavar=value, help=text, type=kinds.get(words), shell_complete=completions.get(words))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hearth.cli.target import with_places
+from hearth.cli.daemon_choice import with_places
 from hearth.control_chars import escaped
 from hearth.control_client import running_daemon
 from hearth.control_client.connection import ControlConnection

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from hearth.cli import asking, target
-from hearth.cli.target import Number, with_places
+from hearth.cli import asking, daemon_choice
+from hearth.cli.daemon_choice import Number, with_places
 from hearth.control_client import running_daemon
 from hearth.control_client.connection import ControlConnection
 from hearth.control_client.running_daemon import RunningDaemon
@@ -52,7 +52,7 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: boo
 
 
 @click.command(short_help="Replace the daemon, or one server.")
-@click.argument("server", required=False, shell_complete=target.complete_server)
+@click.argument("server", required=False, shell_complete=daemon_choice.complete_server)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
 @click.option("--when-quiet", is_flag=True, help="Go when no call is in flight, and do not wait for that.")
 @click.option("--all", "everyone", is_flag=True, help="Every daemon of yours that runs from this installation.")
@@ -89,7 +89,7 @@ def restart(
     if server is not None:
         if everyone or when_quiet:
             raise click.UsageError("--all and --when-quiet are about daemons: leave out the server.")
-        target.check_server_names([server], target.served(places), places.config_file())
+        daemon_choice.check_server_names([server], daemon_choice.served(places), places.config_file())
     found = _daemons(places, everyone)
     if not found and not as_json:
         click.echo(f"hearth is not running. {shutdown.start_hint(places)}")

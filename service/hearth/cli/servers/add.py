@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from hearth.cli import asking, config_changes
-from hearth.cli.target import with_places
+from hearth.cli.daemon_choice import with_places
 from hearth.config import editor
 from hearth.errors import Refused
 from hearth.ops import edit_config, import_servers

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 import click
 from click.shell_completion import CompletionItem
 
-from hearth.cli import config_changes, target
+from hearth.cli import config_changes, daemon_choice
 from hearth.cli.config_changes import ConfigEdit
+from hearth.cli.daemon_choice import with_places
 from hearth.cli.messages import suggestion
-from hearth.cli.target import with_places
 from hearth.config import ServerSpec, editor
 from hearth.config.schema import PACKS, PACKS_KEY, SERVERS
 from hearth.errors import VaultError
@@ -20,7 +20,7 @@ from hearth.secrets.vault import Vault
 
 
 @click.command(short_help="Serve a disabled MCP server again.")
-@click.argument("name", shell_complete=target.complete_server)
+@click.argument("name", shell_complete=daemon_choice.complete_server)
 @config_changes.with_edit
 def enable(edit: ConfigEdit, name: str) -> None:
     """Serve an MCP server again that was disabled: `disabled` is taken out of its entry in the config. Every other byte
@@ -36,7 +36,7 @@ def enable(edit: ConfigEdit, name: str) -> None:
 
 
 @click.command(short_help="Leave an MCP server out for a while.")
-@click.argument("name", shell_complete=target.complete_server)
+@click.argument("name", shell_complete=daemon_choice.complete_server)
 @config_changes.with_edit
 def disable(edit: ConfigEdit, name: str) -> None:
     """Leave an MCP server out without losing its entry: `disabled = true` is written into it. A running daemon lets
@@ -56,7 +56,7 @@ def _change(edit: ConfigEdit, name: str, disabled: bool) -> None:
 
     def make(data: bytes | None) -> bytes:
         servers = edit_config.examined(path, data).config.servers
-        target.check_server_names([name], servers, path)
+        daemon_choice.check_server_names([name], servers, path)
         assert data is not None
         if servers[name].disabled == disabled:
             return data
@@ -68,7 +68,7 @@ def _change(edit: ConfigEdit, name: str, disabled: bool) -> None:
 
 
 @click.command(short_help="Take an MCP server out of the config.")
-@click.argument("name", shell_complete=target.complete_server)
+@click.argument("name", shell_complete=daemon_choice.complete_server)
 @config_changes.with_edit
 def remove(edit: ConfigEdit, name: str) -> None:
     """Take an MCP server out of the config. The rest of the file stays as it is, comments above the entry included; one
@@ -87,7 +87,7 @@ def remove(edit: ConfigEdit, name: str) -> None:
         nonlocal servers
         path = edit.path
         servers = dict(edit_config.examined(path, data).config.servers)
-        target.check_server_names([name], servers, path)
+        daemon_choice.check_server_names([name], servers, path)
         assert data is not None
         return editor.removed(path, data, name)
 
@@ -139,7 +139,7 @@ def list_packs(places: Places, as_json: bool) -> None:
       hearth pack list
       hearth pack list --json | jq -r '.packs[] | select(.enabled).name'
     """
-    found = target.examined(places)
+    found = daemon_choice.examined(places)
     specs = found.config.packs
     packs = [
         {"name": name, "enabled": name in specs and not specs[name].disabled, "description": text}

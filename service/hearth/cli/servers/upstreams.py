@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from hearth.cli import target
-from hearth.cli.target import with_places
+from hearth.cli import daemon_choice
+from hearth.cli.daemon_choice import with_places
 from hearth.control_client import running_daemon
 from hearth.host import process_table
 from hearth.ops import tool_catalog
@@ -26,7 +26,7 @@ COLUMNS = (
 
 
 @click.command(short_help="List the MCP servers with their figures.")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=target.complete_server)
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=daemon_choice.complete_server)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array: `upstreams` of the status document.")
 @with_places
 def upstreams(places: Places, names: tuple[str, ...], as_json: bool) -> None:
@@ -47,7 +47,7 @@ def upstreams(places: Places, names: tuple[str, ...], as_json: bool) -> None:
 
 
 @click.command(short_help="The same as `hearth upstreams`.")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=target.complete_server)
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=daemon_choice.complete_server)
 @documents.json_option("Print a JSON array: `upstreams` of the status document.")
 @with_places
 def ls(places: Places, names: tuple[str, ...], as_json: bool) -> None:
@@ -67,7 +67,7 @@ def ls(places: Places, names: tuple[str, ...], as_json: bool) -> None:
 def _list(places: Places, names: tuple[str, ...], as_json: bool) -> None:
     document = tool_catalog.complete_status(places, running_daemon.document(places))
     found = tool_catalog.server_states(places, document)
-    target.check_server_names(names, (each["name"] for each in found), str(document.get("configPath")))
+    daemon_choice.check_server_names(names, (each["name"] for each in found), str(document.get("configPath")))
     chosen = [each for each in found if not names or each["name"] in names]
     if as_json:
         documents.show(chosen)

@@ -13,9 +13,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from hearth import config
-from hearth.cli import target
+from hearth.cli import daemon_choice
+from hearth.cli.daemon_choice import Number, with_places
 from hearth.cli.messages import complain, completed, suggestion
-from hearth.cli.target import Number, with_places
 from hearth.cli.tools import call_arguments, call_terminal
 from hearth.control_client import running_daemon
 from hearth.errors import ConfigError, HearthError, UpstreamError
@@ -66,8 +66,8 @@ def _values(schema: object) -> list[str]:
 
 def known_tools(ctx: click.Context) -> dict[str, dict[str, Any]]:
     """Return the cached tool definitions by name; empty if nothing is cached."""
-    places = target.places_of(ctx)
-    spec = target.served(places).get(ctx.params.get("server") or "") if places else None
+    places = daemon_choice.places_of(ctx)
+    spec = daemon_choice.served(places).get(ctx.params.get("server") or "") if places else None
     if places is None or spec is None:
         return {}
     from hearth.mcp.catalog import TOOLS
@@ -86,7 +86,7 @@ def _first_line(tool: dict[str, Any]) -> str | None:
 
 
 @click.command(short_help="Call a tool by hand.")
-@click.argument("server", shell_complete=target.complete_server)
+@click.argument("server", shell_complete=daemon_choice.complete_server)
 @click.argument("tool", required=False, shell_complete=complete_tool)
 @click.argument("arguments", nargs=-1, metavar="[JSON | NAME=VALUE...]", shell_complete=complete_argument)
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the list of tools, as it came.")
@@ -160,7 +160,7 @@ def _check_server(places: Places, server: str) -> None:
             # A running daemon keeps the config from before the mistake.
             return
         raise ConfigError(found.problems)
-    target.check_server_names([server], known, found.path)
+    daemon_choice.check_server_names([server], known, found.path)
     if known[server].disabled:
         if server in found.config.packs:
             raise click.UsageError(f"The pack {server!r} is off; `hearth pack enable {server}` switches it on.")

@@ -12,9 +12,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from hearth import config
-from hearth.cli import asking, target
+from hearth.cli import asking, daemon_choice
+from hearth.cli.daemon_choice import with_places
 from hearth.cli.messages import complain, completed, styled
-from hearth.cli.target import with_places
 from hearth.config import ServerSpec
 from hearth.control_client import running_daemon
 from hearth.errors import FileAccessError, Refused
@@ -37,7 +37,7 @@ _LINE_END = re.compile(r"\\\\|\\n")
 
 
 @click.command(short_help="Show tools that are described otherwise than before.")
-@click.argument("server", required=False, shell_complete=target.complete_server)
+@click.argument("server", required=False, shell_complete=daemon_choice.complete_server)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array, with full definitions.")
 @with_places
 def diff(places: Places, server: str | None, as_json: bool) -> int:
@@ -97,7 +97,7 @@ def chosen(places: Places, pins: PinStore, server: str | None) -> dict[str, Serv
         return configured
     seen = pins.servers()
     if server not in configured and server not in seen:
-        target.check_server_names([server], dict.fromkeys([*configured, *seen]), places.config_file())
+        daemon_choice.check_server_names([server], dict.fromkeys([*configured, *seen]), places.config_file())
     return {server: configured.get(server, ServerSpec(name=server))}
 
 
@@ -193,14 +193,14 @@ def _tree(text: str) -> Any:
 
 
 def _complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    places = target.places_of(ctx)
+    places = daemon_choice.places_of(ctx)
     server = ctx.params.get("server")
     changes = PinStore(places.pins).changes(server) if places and server else []
     return completed((change.tool for change in changes), incomplete)
 
 
 @click.command(short_help="Accept tools as they are described now.")
-@click.argument("server", shell_complete=target.complete_server)
+@click.argument("server", shell_complete=daemon_choice.complete_server)
 @click.argument("tools", nargs=-1, metavar="[TOOL]...", shell_complete=_complete_tool)
 @click.option("--yes", "-y", is_flag=True, help="Do not show them, and do not ask.")
 @documents.json_option("Print what was approved as JSON; asks nothing, so say --yes.")
