@@ -9,7 +9,6 @@ from hearth.clients.importer.placeholders import Input
 from hearth.control_client.connection import ControlConnection
 from hearth.control_client.running_daemon import RunningDaemon
 from hearth.errors import Refused
-from hearth.ops import shutdown
 from hearth.output import status_lines, table, terminal
 from hearth.output.terminal import Spinner
 
@@ -54,10 +53,10 @@ def ask_about_sessions(control: ControlConnection, action: str, yes: bool, as_js
     ask(f"{status_lines.count(len(attached), 'session')} attached", action, as_json)
 
 
-def stop_daemon(control: ControlConnection, daemon: RunningDaemon, restart: bool, seconds: float) -> str:
-    """Stop the daemon, with a spinner until it has ended. Raises as `ops.shutdown.end` does."""
+def stop_daemon(control: ControlConnection, daemon: RunningDaemon, restart: bool, seconds: float) -> None:
+    """Stop the daemon, with a spinner until it has ended. Raises as `RunningDaemon.end` does."""
     with Spinner(f"waiting for the calls in flight, then for pid {daemon.pid} to go"):
-        return shutdown.end(control, daemon, restart, seconds)
+        daemon.end(control, restart, seconds)
 
 
 def ask_for_input(question: Input) -> str:

@@ -23,7 +23,6 @@ from hearth.host.install.service_files import compile_package
 from hearth.host.linux.systemctl import Manager
 from hearth.host.locks import Lock
 from hearth.host.posix.peers import own_uid
-from hearth.ops import shutdown
 from hearth.secrets import http_token
 
 # The same time as `hearth restart` waits for the daemon to stop.
@@ -195,7 +194,7 @@ def _renew(context: CheckContext, target: str) -> None:
     if daemon is None:
         return
     with daemon.control() as control:
-        shutdown.end(control, daemon, restart=True, seconds=RENEW_SECONDS)
+        daemon.end(control, restart=True, seconds=RENEW_SECONDS)
 
 
 def _start_prospect(context: CheckContext, socket: str) -> str:

@@ -10,7 +10,6 @@ from hearth.control_client import running_daemon
 from hearth.control_client.connection import ControlConnection
 from hearth.control_client.running_daemon import RunningDaemon
 from hearth.errors import ConfigError
-from hearth.ops import shutdown
 from hearth.output import documents, status_lines, table
 from hearth.paths import Places
 
@@ -41,9 +40,7 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: boo
     for whose, each in found:
         with each.control() as control:
             asking.ask_about_sessions(control, "stop", yes, as_json)
-            ports = shutdown.own_ports(control.status())
-            asking.stop_daemon(control, each, restart=False, seconds=timeout)
-        hint = shutdown.start_hint(whose, ports)
+            hint = _end(control, each, whose, False, timeout)
         stopped.append({"profile": whose.key, "pid": each.pid, "lights": hint})
         if not as_json:
             click.echo(f"Stopped (pid {each.pid}). {hint}")
@@ -92,7 +89,7 @@ def restart(
         daemon_choice.check_server_names([server], daemon_choice.served(places), places.config_file())
     found = _daemons(places, everyone)
     if not found and not as_json:
-        click.echo(f"hearth is not running. {shutdown.start_hint(places)}")
+        click.echo(f"hearth is not running. {running_daemon.start_hint(places)}")
     restarted = []
     for whose, daemon in found:
         with daemon.control() as control:
@@ -100,10 +97,11 @@ def restart(
                 _ask_about_calls(control.status(), server, yes, as_json)
                 message = f"{control.restart(server)}."
             elif when_quiet:
-                message = f"pid {daemon.pid} ({whose.key}): {shutdown.end_when_quiet(control)}."
+                message = f"pid {daemon.pid} ({whose.key}): {control.shutdown(restart=True, when_quiet=True)}."
             else:
                 asking.ask_about_sessions(control, "restart", yes, as_json)
-                message = _replace(control, daemon, whose, timeout)
+                hint = _end(control, daemon, whose, True, timeout)
+                message = f"pid {daemon.pid} has gone; bridges that are attached light a new one at once. {hint}"
         restarted.append({"profile": whose.key, "pid": daemon.pid, "server": server, "message": message})
         if not as_json:
             click.echo(table.clean(message))
@@ -111,12 +109,11 @@ def restart(
         documents.show({"restarted": restarted})
 
 
-def _replace(control: ControlConnection, daemon: RunningDaemon, places: Places, timeout: float) -> str:
-    """Stop the daemon and wait for its end; return the message for the user."""
-    ports = shutdown.own_ports(control.status())
-    asking.stop_daemon(control, daemon, restart=True, seconds=timeout)
-    hint = shutdown.start_hint(places, ports)
-    return f"pid {daemon.pid} has gone; bridges that are attached light a new one at once. {hint}"
+def _end(control: ControlConnection, daemon: RunningDaemon, places: Places, restart: bool, seconds: float) -> str:
+    """Stop the daemon and wait for its end; return what starts the next one."""
+    ports = running_daemon.own_ports(control.status())
+    asking.stop_daemon(control, daemon, restart, seconds)
+    return running_daemon.start_hint(places, ports)
 
 
 def _daemons(places: Places, everyone: bool) -> list[tuple[Places, RunningDaemon]]:
