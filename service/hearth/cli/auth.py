@@ -10,11 +10,11 @@ import click
 
 from hearth.cli import daemon_choice
 from hearth.cli.daemon_choice import WholeNumber, with_places
-from hearth.cli.messages import note
+from hearth.cli.messages import json_option, note, print_json, tell
 from hearth.config import ServerSpec
 from hearth.errors import ConfigError, LoginFailed
 from hearth.host import system
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
 from hearth.output.terminal import Spinner
 from hearth.paths import Places
 from hearth.secrets import references
@@ -46,7 +46,7 @@ def auth() -> None:
 @click.option("--paste", is_flag=True, help="The browser is on another machine: paste the address where it ends up.")
 @click.option("--timeout", metavar="SECONDS", default=LOGIN_SECONDS, type=WholeNumber(1), show_default=True,
               help="How long to wait for the browser.")  # fmt: skip
-@documents.json_option("Print the outcome as JSON; the address to open is printed on stderr.")
+@json_option("Print the outcome as JSON; the address to open is printed on stderr.")
 @with_places
 def login(places: Places, name: str, no_browser: bool, paste: bool, timeout: int, as_json: bool) -> None:
     """Log in to a server. Prints an address and opens it in the browser, where there is one; the page there asks
@@ -68,7 +68,7 @@ def login(places: Places, name: str, no_browser: bool, paste: bool, timeout: int
     opens = not (no_browser or paste)
     where = asyncio.run(_log_in(spec, timeout, opens, pastes=paste, address_to_stderr=as_json))
     said = f"Logged in to {table.clean(name)}. The tokens are in {where}."
-    documents.tell(as_json, {"server": name, "loggedIn": True, "where": where}, said)
+    tell(as_json, {"server": name, "loggedIn": True, "where": where}, said)
 
 
 async def _log_in(spec: ServerSpec, seconds: int, opens: bool, pastes: bool, address_to_stderr: bool) -> str:
@@ -127,7 +127,7 @@ def status(places: Places, name: str | None, as_json: bool) -> None:
             # The state of this server is unknown here; the other servers are still listed.
             found.append({"server": spec.name, "state": _UNRESOLVED, "problems": exc.problems})
     if as_json:
-        documents.show(found)
+        print_json(found)
     elif not found:
         click.echo("No server with a url is configured; `hearth config path` says where.")
     else:
@@ -159,7 +159,7 @@ def _until(found: dict[str, Any]) -> str:
 
 @auth.command(short_help="Forget a server's tokens.")
 @click.argument("name")
-@documents.json_option()
+@json_option()
 @with_places
 def logout(places: Places, name: str, as_json: bool) -> None:
     """Remove a server's tokens from this machine and, where the authorization server takes it, end them there as well.
@@ -174,7 +174,7 @@ def logout(places: Places, name: str, as_json: bool) -> None:
 
     ending = asyncio.run(logins.log_out(_resolved(_server(places, name))))
     if as_json:
-        documents.show(
+        print_json(
             {"server": name, "wasLoggedIn": ending.was_logged_in, "revoked": ending.revoked, "problem": ending.problem}
         )
         return

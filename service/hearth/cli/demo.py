@@ -11,10 +11,11 @@ from statistics import median
 import click
 
 from hearth.cli.daemon_choice import WholeNumber
+from hearth.cli.messages import tell
 from hearth.clients.launcher import bridge_file
 from hearth.demo.scratch import PROFILE
 from hearth.demo.stage import Commands, Report, Side, run
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
 from hearth.output.table import box
 from hearth.output.terminal import Spinner
 from hearth.paths import Places
@@ -47,7 +48,7 @@ def demo(agents: int, as_json: bool) -> int:
     bridge = [sys.executable, "-I", "-S", bridge_file(), *places.arguments()]
     with Spinner("preparing a scratch home") as spinner:
         report = run(Commands(bridge, status), agents, spinner.tell)
-    documents.tell(as_json, report.as_document(), *report_lines(report, terminal.shows_unicode(), _program()))
+    tell(as_json, report.as_document(), *report_lines(report, terminal.shows_unicode(), _program()))
     return 0 if is_good(report) else 1
 
 

@@ -9,8 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from hearth import __version__
-from hearth.cli.messages import completed
-from hearth.output import documents
+from hearth.cli.messages import completed, json_option, tell
 from hearth.wire.frames import PROTOCOL_VERSION
 
 
@@ -27,7 +26,7 @@ def _complete_verb(ctx: click.Context, parameter: click.Parameter, incomplete: s
 
 @click.command(short_help="Explain a verb.")
 @click.argument("verb", nargs=-1, metavar="[VERB]...", shell_complete=_complete_verb)
-@documents.json_option("Print the verbs, or the named one, with their options as JSON.")
+@json_option("Print the verbs, or the named one, with their options as JSON.")
 @click.pass_context
 def help(ctx: click.Context, /, verb: tuple[str, ...], as_json: bool) -> None:
     """Explain a verb, as `hearth VERB --help` does; without one, list all of them.
@@ -41,7 +40,7 @@ def help(ctx: click.Context, /, verb: tuple[str, ...], as_json: bool) -> None:
       hearth help --json | jq -r '.verbs[].name'
     """
     found = _find(ctx.find_root(), verb)
-    documents.tell(as_json, _document(found), found.get_help())
+    tell(as_json, _document(found), found.get_help())
 
 
 def _find(context: click.Context, words: tuple[str, ...]) -> click.Context:

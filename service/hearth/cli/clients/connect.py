@@ -7,10 +7,9 @@ import click
 
 from hearth import config
 from hearth.bridge.options import MODES
-from hearth.cli import asking
 from hearth.cli.clients import client_changes, import_
 from hearth.cli.daemon_choice import with_places
-from hearth.cli.messages import complain, note, styled
+from hearth.cli.messages import complain, confirm, note, print_json, styled, tell
 from hearth.clients import backups, bridge_entries, discovery
 from hearth.clients.bridge_entries import TableOutcome
 from hearth.clients.discovery import ClientServer
@@ -19,7 +18,7 @@ from hearth.clients.table import KINDS, PROJECT, SCOPES, Table
 from hearth.errors import ConfigError, Refused
 from hearth.ops import connect_clients, tool_caller
 from hearth.ops.connect_clients import LeftAlone, TablePlan, linked
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
 from hearth.output.terminal import Spinner
 from hearth.paths import Places
 
@@ -104,7 +103,7 @@ def connect(
     if as_json:
         changes = [client_changes.document(outcome, "connected", dry_run) for outcome in links.outcomes]
         stayed = [{**import_.place(each.found), "reason": each.reason} for each in left]
-        documents.show({"clients": changes, "left": stayed, "problems": problems})
+        print_json({"clients": changes, "left": stayed, "problems": problems})
     else:
         _say_left(left)
         _report(links.outcomes, dry_run)
@@ -172,7 +171,7 @@ def _ask(yes: bool, as_json: bool) -> None:
         raise Refused(
             "nothing was changed, as there is no terminal to ask at: say --yes to do it, or --dry-run to look"
         )
-    if not asking.confirm("Change it?"):
+    if not confirm("Change it?"):
         raise Refused("nothing was changed")
 
 
@@ -227,7 +226,7 @@ def _print(places: Places, clients: tuple[str, ...], every: bool, entry: dict[st
     options = (("--mode", entry["mode"]), ("--role", entry["role"]), ("--agent-id", entry["agent_id"]))
     extra = [word for option, value in options if value for word in (option, value)]
     found = client_config(places, entry["servers"], entry["name"] or bridge_entries.WHOLE, extra)
-    documents.show(found)
+    print_json(found)
 
 
 def _note_unknown(places: Places, servers: tuple[str, ...]) -> None:
@@ -254,7 +253,7 @@ def show_clients(as_json: bool) -> int:
     lines = table.columns(["CLIENT", "SCOPE", "FILE", "STATE"], cells, terminal.width())
     step = "`hearth connect CLIENT` connects one, `hearth connect --all` every one; files of a project with --scope."
     nothing = "No MCP client was found on this machine. `hearth connect --print` prints what to give to any."
-    documents.tell(as_json, rows, *([*lines, "", step] if rows else [nothing]))
+    tell(as_json, rows, *([*lines, "", step] if rows else [nothing]))
     return 0
 
 
@@ -316,7 +315,7 @@ def disconnect(clients: tuple[str, ...], every: bool, below: str | None, dry_run
     code = ConfigError.exit_code if is_in_the_way and damaged else done.exit_code
     if as_json:
         changes = [client_changes.document(outcome, "disconnected", dry_run) for outcome in outcomes]
-        documents.show({"clients": changes, "problems": problems})
+        print_json({"clients": changes, "problems": problems})
     else:
         report_restored(outcomes, dry_run)
         _say_unconnected(names, [table.client for table in connected])

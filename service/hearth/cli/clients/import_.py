@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from hearth.cli import asking
 from hearth.cli.clients import client_changes
 from hearth.cli.daemon_choice import Verb, with_places
-from hearth.cli.messages import note, suggestion
+from hearth.cli.messages import ask_for_input, can_ask, note, print_json, suggestion
 from hearth.clients.discovery import ClientServer
 from hearth.clients.importer.planner import ImportedServer, ImportPlan
 from hearth.clients.table import KINDS, SCOPES
@@ -19,7 +18,7 @@ from hearth.errors import ConfigError, Refused
 from hearth.mcp.isolation import Mode
 from hearth.ops import import_servers
 from hearth.ops.import_servers import ALL, Answers, Gathered, origin
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
 from hearth.output.terminal import Spinner
 from hearth.paths import Places
 
@@ -39,7 +38,7 @@ class Manner(NamedTuple):
     @property
     def can_ask(self) -> bool:
         """Whether a user is at a terminal, and no option forbids questions."""
-        return asking.can_ask() and not (self.yes or self.as_json or self.dry_run)
+        return can_ask() and not (self.yes or self.as_json or self.dry_run)
 
 
 def client_options(function: Verb) -> Verb:
@@ -114,7 +113,7 @@ def import_(
     if manner.can_ask:
         if not click.confirm("Import them?", default=True, err=True):
             raise Refused("nothing was done")
-        made = import_servers.plan(places, found.found, Answers(asking.ask_for_input), disabled)
+        made = import_servers.plan(places, found.found, Answers(ask_for_input), disabled)
     elif not manner.yes and made.servers:
         raise Refused("there is no terminal to ask at, and nothing was done: say --yes, or --dry-run to look only")
     with Spinner("storing"):
@@ -180,7 +179,7 @@ def _finish(made: ImportPlan, done: import_servers.Imported | None, places: Plac
         document = as_document(made, places.config_file())
         document["imported"] = done is not None
         document["daemon"] = done.daemon if done else None
-        documents.show(document)
+        print_json(document)
         return
     if done is None:
         return

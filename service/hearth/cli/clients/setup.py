@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 import click
 
-from hearth.cli import asking
 from hearth.cli.clients import import_
 from hearth.cli.clients.import_ import Manner, client_options, with_manner
 from hearth.cli.daemon_choice import with_places
-from hearth.cli.messages import complain, note
+from hearth.cli.messages import ask_for_input, complain, note, print_json, tell
 from hearth.clients.bridge_entries import TableOutcome
 from hearth.clients.discovery import ClientServer
 from hearth.clients.importer.placeholders import Input
@@ -22,7 +21,7 @@ from hearth.ops.connect_clients import Links
 from hearth.ops.import_servers import Answers, origin, title
 from hearth.ops.setup_plan import ServiceStep, SetupPlan, is_new, short
 from hearth.ops.tool_caller import Trial
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
 from hearth.output.terminal import Spinner
 from hearth.paths import Places, home_dir
 
@@ -77,14 +76,14 @@ def setup(
         planned = _planned(places, wishes, answers)
     if not planned.gathered.tables:
         document = as_document(planned, places, [], [], done=False)
-        documents.tell(manner.as_json, document, import_.nothing_found(planned.gathered))
+        tell(manner.as_json, document, import_.nothing_found(planned.gathered))
         return 0
     if not manner.as_json:
         _show(planned, places)
         import_.say_more(clients, scopes, answers)
     if manner.dry_run:
         if manner.as_json:
-            documents.show(as_document(planned, places, [], [], done=False))
+            print_json(as_document(planned, places, [], [], done=False))
         return 0
     if not planned.is_done():
         _ask_for_leave(manner)
@@ -107,7 +106,7 @@ def _ask_beside(spinner: Spinner) -> Callable[[Input], str]:
 
     def ask(question: Input) -> str:
         with spinner.paused():
-            return asking.ask_for_input(question)
+            return ask_for_input(question)
 
     return ask
 
@@ -140,7 +139,7 @@ def _do(places: Places, planned: SetupPlan, as_json: bool) -> int:
     finished = setup_plan.connect(places, planned._replace(service=service), trials)
     problems += finished.links.problems
     if as_json:
-        documents.show(as_document(finished, places, trials, problems, done=not problems))
+        print_json(as_document(finished, places, trials, problems, done=not problems))
     else:
         _report(finished, places, trials, problems)
     return _UNFINISHED if problems else 0

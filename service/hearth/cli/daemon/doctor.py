@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from hearth.cli.daemon_choice import with_places
+from hearth.cli.messages import ask, print_json
 from hearth.errors import Refused
 from hearth.findings import Finding, as_document, is_well, requested_fixes, verdict
-from hearth.output import documents
 from hearth.output.terminal import Spinner
 from hearth.paths import Places
 
@@ -55,7 +55,7 @@ def doctor(places: Places, fix: bool, yes: bool, dry_run: bool, verbose: bool, a
     elif not as_json:
         _say_what_fix_would_do(findings, fix)
     if as_json:
-        documents.show({**as_document(findings), **({"mended": _documents(done)} if fix else {})})
+        print_json({**as_document(findings), **({"mended": _documents(done)} if fix else {})})
     return 0 if is_well(findings) else 1
 
 
@@ -82,7 +82,6 @@ def _say_what_fix_would_do(findings: Sequence[Finding], asked: bool) -> None:
 
 def _mend(places: Places, findings: Sequence[Finding], dry_run: bool, yes: bool, quiet: bool) -> "list[FixResult]":
     """Print the fixes, ask, and apply them. Raises Refused when no user can be asked, or the answer is no."""
-    from hearth.cli import asking
     from hearth.doctor import fixes, render
     from hearth.doctor.context import CheckContext
 
@@ -96,7 +95,7 @@ def _mend(places: Places, findings: Sequence[Finding], dry_run: bool, yes: bool,
     if not yes and quiet:
         raise Refused("with --json nobody is asked: say --yes, or --dry-run")
     if not yes:
-        asking.ask(f"{len(planned)} {'change' if len(planned) == 1 else 'changes'} to make", "make them")
+        ask(f"{len(planned)} {'change' if len(planned) == 1 else 'changes'} to make", "make them")
     done = []
     for each in planned:
         with Spinner(each.prospect):

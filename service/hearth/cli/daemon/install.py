@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from hearth.cli.daemon_choice import target_options, typed
+from hearth.cli.messages import print_json
 from hearth.host import install as installation
 from hearth.host.install.service_files import Outcome
 from hearth.host.posix import lasting_paths
-from hearth.output import documents
 from hearth.paths import DEFAULT_PROFILE, Places
 
 DRY_RUN_HELP = "Change nothing; say what would be done."
@@ -82,7 +82,7 @@ def install(
             enable=not no_enable, dry_run=dry_run, profile=name, search=search, service=service
         )
     if as_json:
-        documents.show(document(outcome, dry_run))
+        print_json(document(outcome, dry_run))
         return
     say_files("would write" if dry_run else "wrote", outcome, outcome.plan.write)
     say_files("already there:", outcome, outcome.plan.keep)

@@ -21,10 +21,10 @@ import click
 from hearth import control_chars
 from hearth.cli import daemon_choice
 from hearth.cli.daemon_choice import WholeNumber, with_places
+from hearth.cli.messages import json_option
 from hearth.control_client import running_daemon, systemd_unit
 from hearth.errors import HearthError, Unreachable
 from hearth.host import private_files
-from hearth.output import documents
 from hearth.paths import Places
 
 LINES_BY_DEFAULT = 50
@@ -228,7 +228,7 @@ def _was_replaced(path: str, file: BinaryIO) -> bool:
               help=f"How many lines to begin with.  [default: {LINES_BY_DEFAULT}; all with --since]")  # fmt: skip
 @click.option("--since", metavar="WHEN",
               help="Only lines from then on: 10m, 2h, 3d, today, 09:30, 2026-11-18, '2026-11-18 09:30'.")  # fmt: skip
-@documents.json_option("Print an object on a line for each line: `time` and `text`.")
+@json_option("Print an object on a line for each line: `time` and `text`.")
 @with_places
 def logs(places: Places, name: str | None, follow: bool, lines: int | None, since: str | None, as_json: bool) -> int:
     """Print the daemon's log: from the journal when systemd starts the daemon, else from its log file.

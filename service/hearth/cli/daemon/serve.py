@@ -11,8 +11,8 @@ from click.core import ParameterSource
 from hearth.bridge.options import MODES, USAGE
 from hearth.cli import daemon_choice
 from hearth.cli.daemon_choice import WholeNumber, with_places
+from hearth.cli.messages import json_option, tell
 from hearth.host.sockets import DEFAULT_PORT, NEXT_PORTS
-from hearth.output import documents
 from hearth.paths import Places
 from hearth.secrets import http_token
 
@@ -158,7 +158,7 @@ def token() -> None:
 
 @token.command()
 @click.option("--header", is_flag=True, help="Print the whole header, as curl reads it with -H @-.")
-@documents.json_option("Print the token, its header and its file as JSON.")
+@json_option("Print the token, its header and its file as JSON.")
 def show(header: bool, as_json: bool) -> None:
     """Print it. One is made if there is none.
 
@@ -170,11 +170,11 @@ def show(header: bool, as_json: bool) -> None:
     """
     found = http_token.ensure()
     line = f"Authorization: Bearer {found}"
-    documents.tell(as_json, {"token": found, "header": line, "path": http_token.path()}, line if header else found)
+    tell(as_json, {"token": found, "header": line, "path": http_token.path()}, line if header else found)
 
 
 @token.command()
-@documents.json_option()
+@json_option()
 def rotate(as_json: bool) -> None:
     """Make a new one. Holders of the former one are locked out at once, without a restart.
 
@@ -185,4 +185,4 @@ def rotate(as_json: bool) -> None:
     """
     http_token.rotate()
     path = http_token.path()
-    documents.tell(as_json, {"rotated": True, "path": path}, f"{path} has a new token; `hearth token show` prints it.")
+    tell(as_json, {"rotated": True, "path": path}, f"{path} has a new token; `hearth token show` prints it.")

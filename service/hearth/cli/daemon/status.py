@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from hearth.cli.daemon_choice import with_places
+from hearth.cli.messages import json_text, tell
 from hearth.control_chars import escaped
 from hearth.control_client import running_daemon
 from hearth.control_client.connection import ControlConnection
 from hearth.ops import tool_catalog
-from hearth.output import documents, status_lines, terminal
+from hearth.output import status_lines, terminal
 from hearth.paths import Places
 
 
@@ -30,7 +31,7 @@ def status(places: Places, as_json: bool) -> None:
       hearth status --json | jq .pid
     """
     document = tool_catalog.complete_status(places, running_daemon.document(places))
-    documents.tell(as_json, document, *status_lines.status_lines(document, terminal.width()))
+    tell(as_json, document, *status_lines.status_lines(document, terminal.width()))
 
 
 @click.command(short_help="List who is attached.")
@@ -47,7 +48,7 @@ def sessions(places: Places, as_json: bool) -> None:
     """
     document = tool_catalog.complete_status(places, running_daemon.document(places))
     lines = status_lines.sessions_text(document, terminal.width())
-    documents.tell(as_json, document.get("sessions") or [], *lines)
+    tell(as_json, document.get("sessions") or [], *lines)
 
 
 # Most events that the daemon keeps.
@@ -84,7 +85,7 @@ def events(places: Places, follow: bool, lines: int, as_json: bool) -> None:
     try:
         with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
             for event in control.events(follow, lines):
-                click.echo(documents.text(event, indent=None) if as_json else line_of(event))
+                click.echo(json_text(event, indent=None) if as_json else line_of(event))
     except KeyboardInterrupt:
         # Ctrl-C is the way to end the verb, not a failure.
         click.echo(err=True)
@@ -104,4 +105,4 @@ def _value(value: object) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value))
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return documents.text(text, indent=None) if " " in text else text
+    return json_text(text, indent=None) if " " in text else text

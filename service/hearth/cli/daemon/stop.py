@@ -4,13 +4,14 @@ from typing import Any
 
 import click
 
-from hearth.cli import asking, daemon_choice
+from hearth.cli import daemon_choice
 from hearth.cli.daemon_choice import Number, with_places
+from hearth.cli.messages import ask, ask_about_sessions, json_option, print_json, stop_daemon, tell
 from hearth.control_client import running_daemon
 from hearth.control_client.connection import ControlConnection
 from hearth.control_client.running_daemon import RunningDaemon
 from hearth.errors import ConfigError
-from hearth.output import documents, status_lines, table
+from hearth.output import status_lines, table
 from hearth.paths import Places
 
 
@@ -18,7 +19,7 @@ from hearth.paths import Places
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
 @click.option("--all", "everyone", is_flag=True, help="Every daemon of yours that runs from this installation.")
 @click.option("--timeout", type=Number(min=0), default=60, show_default=True, help="Seconds to wait for its end.")
-@documents.json_option("Print what was stopped as JSON; asks nothing, so say --yes.")
+@json_option("Print what was stopped as JSON; asks nothing, so say --yes.")
 @with_places
 def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: bool) -> None:
     """Let the daemon finish its calls, stop its MCP servers and go. Waits until its process has gone.
@@ -39,13 +40,13 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: boo
     stopped = []
     for whose, each in found:
         with each.control() as control:
-            asking.ask_about_sessions(control, "stop", yes, as_json)
+            ask_about_sessions(control, "stop", yes, as_json)
             hint = _end(control, each, whose, False, timeout)
         stopped.append({"profile": whose.key, "pid": each.pid, "lights": hint})
         if not as_json:
             click.echo(f"Stopped (pid {each.pid}). {hint}")
     if as_json:
-        documents.show({"stopped": stopped})
+        print_json({"stopped": stopped})
 
 
 @click.command(short_help="Replace the daemon, or one server.")
@@ -55,7 +56,7 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: boo
 @click.option("--all", "everyone", is_flag=True, help="Every daemon of yours that runs from this installation.")
 @click.option("--timeout", type=Number(min=0), default=60, show_default=True,
               help="Seconds to wait for the daemon's end.")  # fmt: skip
-@documents.json_option("Print what was restarted as JSON; asks nothing, so say --yes.")
+@json_option("Print what was restarted as JSON; asks nothing, so say --yes.")
 @with_places
 def restart(
     places: Places,
@@ -99,20 +100,20 @@ def restart(
             elif when_quiet:
                 message = f"pid {daemon.pid} ({whose.key}): {control.shutdown(restart=True, when_quiet=True)}."
             else:
-                asking.ask_about_sessions(control, "restart", yes, as_json)
+                ask_about_sessions(control, "restart", yes, as_json)
                 hint = _end(control, daemon, whose, True, timeout)
                 message = f"pid {daemon.pid} has gone; bridges that are attached light a new one at once. {hint}"
         restarted.append({"profile": whose.key, "pid": daemon.pid, "server": server, "message": message})
         if not as_json:
             click.echo(table.clean(message))
     if as_json:
-        documents.show({"restarted": restarted})
+        print_json({"restarted": restarted})
 
 
 def _end(control: ControlConnection, daemon: RunningDaemon, places: Places, restart: bool, seconds: float) -> str:
     """Stop the daemon and wait for its end; return what starts the next one."""
     ports = running_daemon.own_ports(control.status())
-    asking.stop_daemon(control, daemon, restart, seconds)
+    stop_daemon(control, daemon, restart, seconds)
     return running_daemon.start_hint(places, ports)
 
 
@@ -135,12 +136,12 @@ def _ask_about_calls(document: dict[str, Any], server: str, yes: bool, as_json: 
     ]
     waiting = sum(int(instance.get("inFlight") or 0) for instance in instances)
     if waiting and not yes:
-        asking.ask(f"{status_lines.count(waiting, 'call')} to {server} in flight", "restart", as_json)
+        ask(f"{status_lines.count(waiting, 'call')} to {server} in flight", "restart", as_json)
 
 
 @click.command(short_help="Read the config again.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
-@documents.json_option()
+@json_option()
 @with_places
 def reload(places: Places, yes: bool, as_json: bool) -> None:
     """Have the daemon read its config again. A config with a mistake in it is refused as a whole: the old
@@ -157,7 +158,7 @@ def reload(places: Places, yes: bool, as_json: bool) -> None:
         _say(as_json, False, "hearth is not running: it reads the config when it is lit.")
         return
     with daemon.control() as control:
-        asking.ask_about_sessions(control, "reload", yes, as_json)
+        ask_about_sessions(control, "reload", yes, as_json)
         ok, message = control.reload()
     if not ok:
         raise ConfigError(message.splitlines() or ["the daemon refused the config and did not say why"])
@@ -165,4 +166,4 @@ def reload(places: Places, yes: bool, as_json: bool) -> None:
 
 
 def _say(as_json: bool, reloaded: bool, message: str) -> None:
-    documents.tell(as_json, {"reloaded": reloaded, "message": message}, message)
+    tell(as_json, {"reloaded": reloaded, "message": message}, message)

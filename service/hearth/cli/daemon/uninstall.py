@@ -5,10 +5,9 @@ from typing import NamedTuple
 
 import click
 
-from hearth.cli import asking
 from hearth.cli.clients import client_changes, connect
 from hearth.cli.daemon.install import DRY_RUN_HELP, document, named_profile, say_commands, say_files, with_owner
-from hearth.cli.messages import complain, note
+from hearth.cli.messages import complain, confirm, note, print_json, stop_daemon
 from hearth.clients import discovery
 from hearth.clients.discovery import ClientServer
 from hearth.clients.table import Table
@@ -17,7 +16,6 @@ from hearth.host import install as installation
 from hearth.host.install.service_files import Outcome
 from hearth.ops import connect_clients
 from hearth.ops.connect_clients import Restored
-from hearth.output import documents
 from hearth.paths import Places
 
 # The wait of `hearth stop`: calls in flight may finish within drain_timeout.
@@ -101,7 +99,7 @@ def _may_restore(clients: _Clients, asks: bool) -> bool:
     if not asks or not sys.stdin.isatty():
         return True
     click.echo(f"Connected to Hearth: {clients.titles}.", err=True)
-    return asking.confirm("Restore their original servers first?", default=True)
+    return confirm("Restore their original servers first?", default=True)
 
 
 def _stop_daemon(places: Places) -> int | None:
@@ -110,7 +108,7 @@ def _stop_daemon(places: Places) -> int | None:
     if running is None:
         return None
     with running.control() as control:
-        asking.stop_daemon(control, running, restart=False, seconds=STOP_SECONDS)
+        stop_daemon(control, running, restart=False, seconds=STOP_SECONDS)
     return running.pid
 
 
@@ -155,4 +153,4 @@ def _print_json(outcome: Outcome, clients: _Clients, stopped: int | None, dry_ru
         "problems": clients.restored.problems,
         "stopped": stopped,
     }
-    documents.show(found)
+    print_json(found)

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from hearth.cli import asking, config_changes
+from hearth.cli import config_changes
 from hearth.cli.daemon_choice import with_places
+from hearth.cli.messages import ask_to_store_secret, can_ask
 from hearth.config import editor
 from hearth.errors import Refused
 from hearth.ops import edit_config, import_servers
@@ -76,8 +77,8 @@ def add(
     entry = make_entry(settings=settings, **options)
     if not force and (problem := import_servers.program_problem(entry)):
         raise Refused(f"{problem}, and nothing was added: correct the path, or say --force to add it all the same")
-    asks = asking.can_ask() and not as_json and not dry_run
-    notes = import_servers.place_elsewhere(name, entry, asking.ask_to_store_secret if asks else None)
+    asks = can_ask() and not as_json and not dry_run
+    notes = import_servers.place_elsewhere(name, entry, ask_to_store_secret if asks else None)
     replaced = False
 
     def make(data: bytes | None) -> bytes:

@@ -8,12 +8,12 @@ from click.shell_completion import CompletionItem
 from hearth.cli import config_changes, daemon_choice
 from hearth.cli.config_changes import ConfigEdit
 from hearth.cli.daemon_choice import with_places
-from hearth.cli.messages import suggestion
+from hearth.cli.messages import json_option, suggestion, tell
 from hearth.config import ServerSpec, editor
 from hearth.config.schema import PACKS, PACKS_KEY, SERVERS
 from hearth.errors import VaultError
 from hearth.ops import edit_config
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
 from hearth.paths import Places
 from hearth.secrets import references
 from hearth.secrets.vault import Vault
@@ -129,7 +129,7 @@ def pack() -> None:
 
 
 @pack.command("list", short_help="List the packs, and which of them are on.")
-@documents.json_option("Print the packs as JSON.")
+@json_option("Print the packs as JSON.")
 @with_places
 def list_packs(places: Places, as_json: bool) -> None:
     """List every pack, whether the config has it on, and what it is for. Exits with 2 when the config has mistakes.
@@ -147,7 +147,7 @@ def list_packs(places: Places, as_json: bool) -> None:
     ]
     rows = [(str(each["name"]), "on" if each["enabled"] else "off", str(each["description"])) for each in packs]
     lines = table.columns(("PACK", "STATE", "WHAT IT DOES"), rows, terminal.width())
-    documents.tell(as_json, {"path": found.path, "packs": packs}, *lines)
+    tell(as_json, {"path": found.path, "packs": packs}, *lines)
 
 
 @pack.command("enable", short_help="Switch a pack on.")

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from hearth.cli.messages import tell
 from hearth.clients import discovery, running
 from hearth.clients.running import ConfiguredCommand, Survey, client_of
 from hearth.clients.table import KINDS, Table
@@ -15,7 +16,7 @@ from hearth.host import process_table
 from hearth.host.process_table import RSS, ProcessInfo, Weight
 from hearth.ops import savings as savings_estimate
 from hearth.ops.savings import Estimate, ServerWeight
-from hearth.output import documents, terminal
+from hearth.output import terminal
 from hearth.output.status_lines import count
 from hearth.output.table import clean, columns, megabytes
 
@@ -44,7 +45,7 @@ def savings(as_json: bool) -> None:
       hearth savings --json | jq '.servers[] | {name, runs, withHearth}'
     """
     document = look()
-    documents.tell(as_json, document, *savings_lines(document, terminal.width()))
+    tell(as_json, document, *savings_lines(document, terminal.width()))
 
 
 def look() -> Document:

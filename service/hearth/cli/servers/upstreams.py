@@ -8,10 +8,11 @@ import click
 
 from hearth.cli import daemon_choice
 from hearth.cli.daemon_choice import with_places
+from hearth.cli.messages import json_option, print_json, tell
 from hearth.control_client import running_daemon
 from hearth.host import process_table
 from hearth.ops import tool_catalog
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
 from hearth.output.status_lines import eras, failure_lines
 from hearth.output.table import Column, duration, ranked
 from hearth.paths import Places
@@ -48,7 +49,7 @@ def upstreams(places: Places, names: tuple[str, ...], as_json: bool) -> None:
 
 @click.command(short_help="The same as `hearth upstreams`.")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=daemon_choice.complete_server)
-@documents.json_option("Print a JSON array: `upstreams` of the status document.")
+@json_option("Print a JSON array: `upstreams` of the status document.")
 @with_places
 def ls(places: Places, names: tuple[str, ...], as_json: bool) -> None:
     """List the MCP servers: a short name for `hearth upstreams`, with the same output and exit codes.
@@ -70,7 +71,7 @@ def _list(places: Places, names: tuple[str, ...], as_json: bool) -> None:
     daemon_choice.check_server_names(names, (each["name"] for each in found), str(document.get("configPath")))
     chosen = [each for each in found if not names or each["name"] in names]
     if as_json:
-        documents.show(chosen)
+        print_json(chosen)
         return
     if not document.get("running"):
         click.echo(f"hearth is not running, so no server does. {document.get('lights', '')}".rstrip())
@@ -162,7 +163,7 @@ _HEADERS = ("PID", "PROCESS", "STATE", "USERS", "UP", "MEMORY")
 
 
 @click.command(short_help="List the processes that run.")
-@documents.json_option("Print a JSON array.")
+@json_option("Print a JSON array.")
 @with_places
 def ps(places: Places, as_json: bool) -> None:
     """List the processes that run: the daemon, and one line for each process of an MCP server, with the sessions
@@ -181,7 +182,7 @@ def ps(places: Places, as_json: bool) -> None:
     found = processes(document, time.time())
     nothing = f"hearth is not running, so no process does. {document.get('lights', '')}".rstrip()
     lines = table.columns(_HEADERS, [_process_row(each) for each in found], terminal.width())
-    documents.tell(as_json, found, *(lines if found else [nothing]))
+    tell(as_json, found, *(lines if found else [nothing]))
 
 
 def processes(document: dict[str, Any], now: float) -> list[dict[str, Any]]:

@@ -15,13 +15,13 @@ from click.shell_completion import CompletionItem
 from hearth import config
 from hearth.cli import daemon_choice
 from hearth.cli.daemon_choice import Number, with_places
-from hearth.cli.messages import complain, completed, suggestion
+from hearth.cli.messages import can_ask, complain, completed, print_json, suggestion, tell
 from hearth.cli.tools import call_arguments, call_terminal
 from hearth.control_client import running_daemon
 from hearth.errors import ConfigError, HearthError, UpstreamError
 from hearth.host import signals
 from hearth.ops.tool_caller import CallError, ToolCaller
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
 from hearth.output.terminal import Spinner
 from hearth.paths import Places
 
@@ -120,7 +120,7 @@ def call(
     _check_server(places, server)
     _take_every_end_as_ctrl_c()
     window = _Window(f"calling {server}")
-    asking = call_terminal.Questions(server, call_terminal.can_ask() and "-" not in arguments, window.hidden)
+    asking = call_terminal.Questions(server, can_ask() and "-" not in arguments, window.hidden)
     with window, ToolCaller(places, server, asking.answer, window.progressed) as caller:
         if tool is None:
             _forgive(places, server)
@@ -220,12 +220,12 @@ def _list(places: Places, server: str, tools: list[dict[str, Any]], as_json: boo
         if found.get("state") == "starting":
             raise UpstreamError(f"{server} is still starting: its tools are not known yet; ask again in a while")
     lines = call_terminal.tool_lines(tools, terminal.width())
-    documents.tell(as_json, tools, *(lines or [f"{server} offers no tools."]))
+    tell(as_json, tools, *(lines or [f"{server} offers no tools."]))
 
 
 def _report(failure: CallError, as_json: bool) -> int:
     if as_json:
-        documents.show({"error": failure.error})
+        print_json({"error": failure.error})
     data = failure.error.get("data")
     wanted = data.get("elicitations") if isinstance(data, dict) else None
     urls = [str(each.get("url")) for each in wanted if isinstance(each, dict)] if isinstance(wanted, list) else []
@@ -237,7 +237,7 @@ def _report(failure: CallError, as_json: bool) -> int:
 
 def _show(result: dict[str, Any], tool: str, as_json: bool, output: str | None) -> None:
     if as_json:
-        documents.show(result)
+        print_json(result)
     for block in call_terminal.blocks_of(result):
         path = call_terminal.save_content(block, output, tool) if output else None
         if path:

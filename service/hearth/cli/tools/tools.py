@@ -8,14 +8,14 @@ from click.shell_completion import CompletionItem
 from hearth.cli import config_changes, daemon_choice
 from hearth.cli.config_changes import ConfigEdit
 from hearth.cli.daemon_choice import WholeNumber, with_places
-from hearth.cli.messages import completed, suggestion
+from hearth.cli.messages import completed, suggestion, tell
 from hearth.cli.tools.pinned import approve, diff
 from hearth.config import ServerSpec, editor
 from hearth.config.schema import PACKS_KEY, SERVERS
 from hearth.errors import ConfigError
 from hearth.mcp import catalog
 from hearth.ops import edit_config, tool_catalog
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
 from hearth.paths import Places
 
 # A list that can be read at a glance.
@@ -81,7 +81,7 @@ def find(places: Places, query: tuple[str, ...], server: str | None, limit: int 
     if server is not None:
         _check_server(places, server)
     found = tool_catalog.current(places, words, server, limit or (FOUND_BY_DEFAULT if words else 0))
-    documents.tell(as_json, found["tools"], *lines(found, words, terminal.width()))
+    tell(as_json, found["tools"], *lines(found, words, terminal.width()))
 
 
 def _check_server(places: Places, server: str) -> None:
