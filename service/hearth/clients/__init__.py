@@ -7,7 +7,7 @@
     launcher        the commands and the script that start a bridge
     bridge_entries  replacement of entries by bridges, and the way back
     backups         records of the changes to each file, undoing them, and records of imported entries
-    running         the MCP servers among the running processes
+    running         the MCP servers among the running processes, and what they would take through Hearth
 
 The package does not know the daemon. Of Hearth's own config it knows only how servers are written.
 """
