@@ -23,7 +23,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "setup": "clients.setup",
         "import": "clients.import_",
         "install": "daemon.install",
-        "uninstall": "daemon.uninstall",
+        "uninstall": "daemon.install",
         "add": "servers.add",
         "remove": "servers.add",
         "enable": "servers.add",
