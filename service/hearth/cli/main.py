@@ -40,9 +40,9 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Look": {
         "status": "daemon.status",
         "sessions": "daemon.status",
-        "upstreams": "servers.upstreams",
-        "ls": "servers.upstreams",
-        "ps": "servers.upstreams",
+        "upstreams": "daemon.status",
+        "ls": "daemon.status",
+        "ps": "daemon.status",
         "tools": "tools.tools",
         "logs": "daemon.logs",
         "events": "daemon.status",
