@@ -33,11 +33,6 @@ _SCHEME = re.compile(r"Bearer|Basic|Digest|Token|Api-?Key", re.IGNORECASE)
 _LONG = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.:~%+/=-]{16,}")
 
 
-def title(client: str) -> str:
-    """Return the client's own name."""
-    return KINDS[client].title
-
-
 def diff(outcome: TableOutcome) -> list[str]:
     """Return the changed entries as a diff, without their secrets."""
     if not outcome.changes:
@@ -77,9 +72,9 @@ def _dedented(lines: list[str]) -> list[str]:
 
 def _plain(path: str, value: Any) -> str:
     if path.endswith(".toml"):
-        from hearth.config.text_edits import toml_value as written
+        from hearth.config.text_edits import toml_value
 
-        return written(value)
+        return toml_value(value)
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 

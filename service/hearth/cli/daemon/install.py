@@ -18,7 +18,8 @@ from hearth.host import install as installation
 from hearth.host.install.service_files import Outcome
 from hearth.host.posix import lasting_paths
 from hearth.ops import connect_clients
-from hearth.ops.connect_clients import Restored
+from hearth.ops.connect_clients import Links
+from hearth.ops.import_servers import title
 from hearth.paths import DEFAULT_PROFILE, Places
 
 DRY_RUN_HELP = "Change nothing; say what would be done."
@@ -176,12 +177,12 @@ class _Clients(NamedTuple):
     """MCP clients of this user: connected before, restored now, and connected by hand-written entries."""
 
     connected: list[Table]
-    restored: Restored
+    restored: Links
     handwritten: list[ClientServer]
 
     @property
     def titles(self) -> str:
-        return client_changes.enumeration(sorted({client_changes.title(each.client) for each in self.connected}))
+        return client_changes.enumeration(sorted({title(each.client) for each in self.connected}))
 
 
 @click.command()
@@ -222,7 +223,7 @@ def uninstall(
     if users and not system:
         raise click.UsageError("--user goes with --system; without it, your own units are removed.")
     places = Places(name)
-    clients = _Clients([] if system else connect_clients.connected_to(places), Restored([], []), [])
+    clients = _Clients([] if system else connect_clients.connected_to(places), Links([], [], []), [])
     if not keep_clients and clients.connected and _may_restore(clients, asks=not (yes or dry_run or as_json)):
         clients = clients._replace(restored=connect_clients.restored(clients.connected, dry_run))
     if not system:
