@@ -354,7 +354,7 @@ def place_elsewhere(server: str, entry: Entry, is_wanted: Callable[[str], bool] 
         prefix, value = (f"{scheme} ", rest) if key == "headers" and rest else ("", value)
         reference = f"{prefix}${{keyring:{secret}}}"
         if is_wanted and is_wanted(name):
-            where = _put(secret, value)
+            where = Vault("secrets").put(secret, value)
             entry[key][name] = reference
             notes.append(f"{name} is kept in {where} as {secret!r}; the file has ${{keyring:{secret}}}.")
         else:
@@ -375,7 +375,3 @@ def _notes_on_the_rest(server: str, entry: Entry) -> list[str]:
         for place in literal_places(entry)
         if place in written
     ]
-
-
-def _put(secret: str, value: str) -> str:
-    return Vault("secrets").put(secret, value)

@@ -40,6 +40,14 @@ class Manner(NamedTuple):
         """Whether a user is at a terminal, and no option forbids questions."""
         return can_ask() and not (self.yes or self.as_json or self.dry_run)
 
+    def ask_for_leave(self, question: str, advice: str) -> None:
+        """Ask the user to confirm; without a terminal, only --yes does. Raises Refused for a no, and click.Abort."""
+        if self.can_ask:
+            if not click.confirm(question, default=True, err=True):
+                raise Refused("nothing was done")
+        elif not self.yes:
+            raise Refused(f"there is no terminal to ask at, and nothing was done: say --yes{advice}")
+
 
 def client_options(function: Verb) -> Verb:
     """Add the options that select clients and their files."""
@@ -104,18 +112,18 @@ def import_(
     with Spinner(WAITING):
         made = import_servers.plan(places, found.found, answers, disabled)
     if not manner.as_json:
-        show(made, found, places)
+        note(*(f"{problem}; its servers are left out" for problem in found.problems))
+        lines = plan_lines(made, places.config_file(), terminal.width())
+        click.echo("\n".join(lines) or nothing_found(found))
         if not files:
             say_more([*clients, *named], scopes, answers)
     if manner.dry_run or not made.links():
         _finish(made, None, places, manner.as_json)
         return
+    if manner.can_ask or made.servers:
+        manner.ask_for_leave("Import them?", ", or --dry-run to look only")
     if manner.can_ask:
-        if not click.confirm("Import them?", default=True, err=True):
-            raise Refused("nothing was done")
         made = import_servers.plan(places, found.found, Answers(ask_for_input), disabled)
-    elif not manner.yes and made.servers:
-        raise Refused("there is no terminal to ask at, and nothing was done: say --yes, or --dry-run to look only")
     with Spinner("storing"):
         done = import_servers.carry_out(places, made)
     _finish(made, done, places, manner.as_json)
@@ -149,13 +157,6 @@ def _gather(clients: list[str], files: list[str], scopes: tuple[str, ...], own: 
         [found for part in parts for found in part.found],
         [problem for part in parts for problem in part.problems],
     )
-
-
-def show(made: ImportPlan, found: Gathered, places: Places) -> None:
-    """Print the plan."""
-    note(*(f"{problem}; its servers are left out" for problem in found.problems))
-    lines = plan_lines(made, places.config_file(), terminal.width())
-    click.echo("\n".join(lines) or nothing_found(found))
 
 
 def say_more(clients: Sequence[str], scopes: Sequence[str], answers: Answers) -> None:
@@ -200,31 +201,21 @@ def _finish(made: ImportPlan, done: import_servers.Imported | None, places: Plac
 
 def plan_lines(plan: ImportPlan, path: str, width: int) -> list[str]:
     """Return the lines of the plan, in groups; empty groups are left out."""
-    groups = (
-        _servers(plan.servers, path, width),
-        _section("Hearth has already:", [f"{match.name} ({_origins(match.sources)})" for match in plan.matched]),
-        _section("Bridges to Hearth already:", _bridges(plan.bridges)),
-        _section("Kept as secrets, with only a reference in the config:", _secrets(plan)),
-        _section("Left where they are:", [f"{where}: {_of(names, why)}" for where, names, why in by_client(plan.left)]),
-        _section("To know:", notes(plan)),
-    )
-    return [line for group in groups for line in group]
-
-
-def notes(plan: ImportPlan) -> list[str]:
-    """Return the notes on the servers."""
-    said = [(each.name, note) for each in plan.servers for note in each.notes]
-    said += [(match.name, note) for match in plan.matched for note in match.notes]
-    return [table.clean(_of(name, note)) for name, note in said]
-
-
-def _of(name: str, phrase: str) -> str:
-    return f"{name}: {phrase}"
-
-
-def _section(heading: str, lines: Iterable[str]) -> list[str]:
-    indented = [_INDENT + table.clean(line) for line in lines]
-    return [heading, *indented] if indented else []
+    notes = [f"{each.name}: {text}" for each in plan.servers for text in each.notes]
+    notes += [f"{each.name}: {text}" for each in plan.matched for text in each.notes]
+    bridges = by_client((found, "") for found in plan.bridges)
+    secrets = [f"{name} ({', '.join(each.servers)})" for name, each in plan.secrets.items()]
+    sections = {
+        "Hearth has already:": [f"{match.name} ({_origins(match.sources)})" for match in plan.matched],
+        "Bridges to Hearth already:": [f"{where}: {names}" for where, names, _ in bridges],
+        "Kept as secrets, with only a reference in the config:": secrets,
+        "Left where they are:": [f"{where}: {names}: {reason}" for where, names, reason in by_client(plan.left)],
+        "To know:": notes,
+    }
+    lines = _servers(plan.servers, path, width)
+    for heading, said in sections.items():
+        lines += [heading, *(_INDENT + table.clean(line) for line in said)] if said else []
+    return lines
 
 
 def _servers(servers: Sequence[ImportedServer], path: str, width: int) -> list[str]:
@@ -258,20 +249,12 @@ def _origins(sources: Iterable[ClientServer]) -> str:
     return ", ".join(dict.fromkeys(map(origin, sources)))
 
 
-def _bridges(bridges: Iterable[ClientServer]) -> list[str]:
-    return [f"{where}: {names}" for where, names, _ in by_client((found, "") for found in bridges)]
-
-
 def by_client(entries: Iterable[tuple[ClientServer, str]]) -> list[tuple[str, str, str]]:
     """Group the entries of a client that share a phrase. Return tuples of client, entry names and phrase."""
     groups: dict[tuple[str, str], list[str]] = {}
     for found, said in entries:
         groups.setdefault((origin(found), said), []).append(found.name)
     return [(where, ", ".join(dict.fromkeys(names)), said) for (where, said), names in groups.items()]
-
-
-def _secrets(plan: ImportPlan) -> list[str]:
-    return [f"{name} ({', '.join(each.servers)})" for name, each in plan.secrets.items()]
 
 
 def as_document(plan: ImportPlan, path: str) -> dict[str, Any]:
