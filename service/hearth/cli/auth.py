@@ -81,7 +81,8 @@ async def _log_in(spec: ServerSpec, seconds: int, opens: bool, pastes: bool, add
         invitation = f"{login.issuer} is asked{asked}. Open this address to log in:\n\n  {url}\n"
         click.echo(invitation, err=address_to_stderr)
         if pastes:
-            return await login.take(_query(click.prompt("Paste the address that the browser ends up at", err=True)))
+            address = str(click.prompt("Paste the address that the browser ends up at", err=True))
+            return await login.take(address.strip().partition("?")[2].partition("#")[0])
         if opens and not show(url):
             click.echo("No browser can be opened from here; --paste is for one on another machine.", err=True)
         try:
@@ -92,10 +93,6 @@ async def _log_in(spec: ServerSpec, seconds: int, opens: bool, pastes: bool, add
             raise LoginFailed(f"the browser did not come back within {seconds} s; nothing has changed") from None
     finally:
         await login.close()
-
-
-def _query(address: str) -> str:
-    return address.strip().partition("?")[2].partition("#")[0]
 
 
 @auth.command(short_help="Say which servers are logged in to.")
@@ -182,7 +179,7 @@ def logout(places: Places, name: str, as_json: bool) -> None:
     if not ending.was_logged_in:
         click.echo(f"Nobody was logged in to {shown}.")
         return
-    there = {True: " and ended there", False: "", None: ""}[ending.revoked]
+    there = " and ended there" if ending.revoked else ""
     click.echo(f"Logged out of {shown}: the tokens are removed here{there}.")
     if ending.revoked is False:
         reason = ending.problem or "the authorization server refused"

@@ -21,13 +21,9 @@ TRANSPORTS = {"socket": (False, False), "http": (False, True), "stdio": (True, F
 _HTTP_OPTIONS = ("http_bind", "http_port", "allow_remote")
 
 
-def _is_typed(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
 def _warn_of_idle_options(transport: str) -> None:
-    context = click.get_current_context()
-    given = [name for name in _HTTP_OPTIONS if _is_typed(context, name)]
+    source = click.get_current_context().get_parameter_source
+    given = [name for name in _HTTP_OPTIONS if source(name) is ParameterSource.COMMANDLINE]
     if given:
         *others, last = [f"--{name.replace('_', '-')}" for name in given]
         words = f"{', '.join(others)} and {last} have" if others else f"{last} has"
