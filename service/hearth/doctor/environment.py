@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import hearth
-from hearth.doctor.context import CheckContext, me, owner
+from hearth.doctor.context import CheckContext, owner
 from hearth.findings import Finding
 from hearth.host import system
 from hearth.paths import home_dir, runtime_dir
@@ -80,7 +80,7 @@ def look(context: CheckContext) -> EnvironmentFacts:
         runtime_writable=os.access(named, os.W_OK | os.X_OK),
         runtime_used=bool(named) and context.places.folder.startswith(named),
         stand_in=runtime_dir() if unset and not runtime_dir().startswith("/run/user/") else "",
-        me=me(),
+        me=system.user_id(),
         home_owner=owner(home_dir()),
         now=time.time(),
         newest=_newest([os.path.abspath(hearth.__file__), context.places.config_file(), *_state_files()]),
