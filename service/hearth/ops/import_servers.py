@@ -229,7 +229,7 @@ def carry_out(places: Places, made: ImportPlan) -> Imported:
         for name, value in new.items():
             where = Vault("secrets").put(name, value)
             stored.append(name)
-        former = backups.remember_all(links)
+        former = backups.remember(links)
         if made.servers:
             changed = edit_config.change(places, lambda data: _added(places, data, made), dry_run=False)
     except BaseException:
@@ -256,7 +256,7 @@ def _added(places: Places, data: bytes | None, made: ImportPlan) -> bytes:
 def _take_back(names: list[str], former: backups.Former) -> None:
     # A record of a server that Hearth does not have is ignored.
     with contextlib.suppress(HearthError):
-        backups.take_back(former)
+        backups.put_records(former)
     for name in names:
         # A secret that stays is never used; the error that is reported is the first one.
         with contextlib.suppress(VaultError):

@@ -106,8 +106,8 @@ def test_what_was_never_imported_is_not_known(state: Path) -> None:
 
 
 def test_a_name_is_remembered_by_client_file_and_table(state: Path) -> None:
-    backups.remember(table(state / "mcp.json"), "git", "git-2")
-    backups.remember(table(state / "mcp.json", "cursor", "projects", "/p", "mcpServers"), "git", "git")
+    backups.remember([(table(state / "mcp.json"), "git", "git-2")])
+    backups.remember([(table(state / "mcp.json", "cursor", "projects", "/p", "mcpServers"), "git", "git")])
     assert backups.imported(table(state / "mcp.json"), "git") == "git-2"
     assert backups.imported(table(state / "mcp.json", "cursor", "projects", "/p", "mcpServers"), "git") == "git"
     assert backups.imported(table(state / "other.json"), "git") is None
@@ -116,7 +116,7 @@ def test_a_name_is_remembered_by_client_file_and_table(state: Path) -> None:
 def test_the_same_file_by_another_name_is_the_same_file(state: Path) -> None:
     (state / "mcp.json").write_text("{}")
     (state / "link.json").symlink_to("mcp.json")
-    backups.remember(table(state / "mcp.json"), "git", "git-2")
+    backups.remember([(table(state / "mcp.json"), "git", "git-2")])
     assert backups.imported(table(state / "link.json"), "git") == "git-2"
 
 
@@ -126,6 +126,6 @@ def test_a_file_that_makes_no_sense_is_begun_anew(state: Path, content: str) -> 
     path = Path(backups.folder(), "imported.json")
     path.write_text(content)
     assert backups.imported(table(state / "mcp.json"), "git") is None
-    backups.remember(table(state / "mcp.json"), "git", "git")
+    backups.remember([(table(state / "mcp.json"), "git", "git")])
     assert backups.imported(table(state / "mcp.json"), "git") == "git"
     assert path.stat().st_mode & 0o777 == 0o600
