@@ -190,7 +190,11 @@ def _find(context: click.Context, words: tuple[str, ...]) -> click.Context:
 
 def _document(context: click.Context) -> dict[str, Any]:
     command = context.command
-    options = [_option(each) for each in command.get_params(context) if isinstance(each, click.Option)]
+    options = [
+        {"names": [*each.opts, *each.secondary_opts], "takesValue": not each.is_flag, "help": each.help}
+        for each in command.get_params(context)
+        if isinstance(each, click.Option)
+    ]
     found: dict[str, Any] = {
         "name": context.command_path,
         "summary": command.get_short_help_str(100),
@@ -203,10 +207,6 @@ def _document(context: click.Context) -> dict[str, Any]:
             {"name": name, "summary": each.get_short_help_str(100)} for name, each in below if each is not None
         ]
     return found
-
-
-def _option(option: click.Option) -> dict[str, Any]:
-    return {"names": [*option.opts, *option.secondary_opts], "takesValue": not option.is_flag, "help": option.help}
 
 
 @click.command(short_help="Print the version.")

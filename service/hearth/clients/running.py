@@ -340,9 +340,7 @@ def _key(instance: RunningServer, variables: Callable[[int], Mapping[str, str]])
 
 
 def _server(
-    group: list[RunningServer],
-    folder: Callable[[int], str | None],
-    weigh: Callable[[Sequence[int]], Weight | None],
+    group: list[RunningServer], folder: Callable[[int], str | None], weigh: Callable[[Sequence[int]], Weight | None]
 ) -> ServerWeight:
     first = group[0]
     words = (first.entry.command, *first.entry.args) if first.entry else first.argv

@@ -283,7 +283,8 @@ def judge_proxies(facts: ProxyFacts) -> list[Finding]:
         findings += [
             _caught(name, host) for name, host in facts.local if not is_exempt(host, facts.service.get("NO_PROXY", ""))
         ]
-    return findings or [Finding("network.well", "ok", _proxy_summary(facts))]
+    summary = f"the service's: {', '.join(facts.service)}" if facts.service else "no proxy"
+    return findings or [Finding("network.well", "ok", summary)]
 
 
 def _caught(name: str, host: str) -> Finding:
@@ -296,7 +297,3 @@ def is_exempt(host: str, no_proxy: str) -> bool:
     """Tell whether NO_PROXY exempts this host from the proxy."""
     rules = [rule.strip().strip("[]").lower().lstrip(".") for rule in no_proxy.split(",")]
     return any(rule == "*" or rule == host or (rule and host.endswith(f".{rule}")) for rule in rules)
-
-
-def _proxy_summary(facts: ProxyFacts) -> str:
-    return "no proxy" if not facts.service else f"the service's: {', '.join(facts.service)}"

@@ -59,13 +59,7 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: boo
 @json_option("Print what was restarted as JSON; asks nothing, so say --yes.")
 @with_places
 def restart(
-    places: Places,
-    server: str | None,
-    yes: bool,
-    when_quiet: bool,
-    everyone: bool,
-    timeout: float,
-    as_json: bool,
+    places: Places, server: str | None, yes: bool, when_quiet: bool, everyone: bool, timeout: float, as_json: bool
 ) -> None:
     """Send the daemon away and have every attached bridge come back at once, which lights a new one.
 

@@ -44,9 +44,7 @@ class Adding(click.Command):
 @click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="An HTTP header for the URL.")
 @click.option("--cwd", metavar="PATH", help="The folder that the command runs in.")
 @click.option(
-    "--isolation",
-    type=click.Choice(["auto", "shared", "workspace", "session"]),
-    help="Who shares a process of it.",
+    "--isolation", type=click.Choice(["auto", "shared", "workspace", "session"]), help="Who shares a process of it."
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any other key of a server's entry.")
 @click.option("--force", is_flag=True, help="Add it although its program is not there.")
