@@ -20,10 +20,10 @@ CLAUDE = "Claude Code"
 CONNECT = """
 import sys
 sys.executable = "/gone/venv/bin/python"
-from hearth.clients import connector, discovery
+from hearth.clients import bridge_entries, discovery
 from hearth.paths import Places
 (table,) = discovery.tables({folder!r}, ["claude-code"])
-connector.connect(table, {replace!r}, {whole!r}, Places())
+bridge_entries.connect(table, {replace!r}, {whole!r}, Places())
 """
 
 

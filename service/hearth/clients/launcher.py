@@ -51,8 +51,6 @@ sys.exit(main(sys.argv[1:]))
 _BRIDGE = ("hearth", "bridge")
 _PACKAGES = re.compile(r'"site-packages"\), (?P<quote>[\'"])(?P<folder>.*)(?P=quote)\):$', re.MULTILINE)
 
-__all__ = ["bridge_command", "bridge_file", "client_config"]
-
 
 # --- pure
 

@@ -74,10 +74,17 @@ class ControlConnection:
             raise Refused(str(header.get("message") or f"the daemon did not restart {server}"))
         return str(header.get("message") or "")
 
-    def shutdown(self, restart: bool, when_quiet: bool = False) -> tuple[bool, str]:
-        """Ask the daemon to shut down; `wait_for_end` waits until it has. Raises Unreachable."""
+    def shutdown(self, restart: bool, when_quiet: bool = False) -> str:
+        """Ask the daemon to shut down, and return its message; `wait_for_end` waits until it has.
+
+        `when_quiet`: when no call is in flight; no session is asked for approval then, because attached clients notice
+        nothing. Raises Unreachable and Refused.
+        """
         header, _ = self._ask("shutdown", ANSWER_SECONDS, restart=restart, whenQuiet=when_quiet)
-        return bool(header.get("ok")), str(header.get("message") or "")
+        message = str(header.get("message") or "")
+        if not header.get("ok"):
+            raise Refused(message or "the daemon refused to go")
+        return message
 
     def events(self, follow: bool, count: int) -> Iterator[dict[str, Any]]:
         """Yield the newest stored events and, with `follow`, later ones until the daemon stops. Raises Unreachable."""

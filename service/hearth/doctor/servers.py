@@ -178,11 +178,8 @@ def _judge(server: ServerFacts, facts: ServersFacts) -> Finding:
         return Finding("servers.file", "broken", message, "Mend its args in the config, or put the file there.", name)
     if trouble := shim_trouble(server.found, facts.service, facts.shell if facts.has_service else {}):
         return Finding("servers.shim", "note", f"{name}: {trouble.message}", trouble.fix, name)
-    return Finding("servers.program", "ok", f"{name}: {_shown(server)}", "", name)
-
-
-def _shown(server: ServerFacts) -> str:
-    return server.found if server.found.endswith(server.written) else server.written
+    shown = server.found if server.found.endswith(server.written) else server.written
+    return Finding("servers.program", "ok", f"{name}: {shown}", "", name)
 
 
 def _unfound(server: ServerFacts, facts: ServersFacts) -> Finding:

@@ -5,10 +5,10 @@ A file that cannot be changed does not prevent the change of another.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from hearth.clients import backups, connector, discovery
-from hearth.clients.connector import WHOLE, TableOutcome
+from hearth.clients import backups, bridge_entries, discovery
+from hearth.clients.bridge_entries import WHOLE, TableOutcome
 from hearth.clients.discovery import ClientServer
 from hearth.clients.table import Table
 from hearth.config import ServerSpec
@@ -16,6 +16,7 @@ from hearth.errors import ConfigError, HearthError
 from hearth.ops.tool_caller import Trial
 from hearth.paths import Places
 
+Item = TypeVar("Item")
 # Keys of an entry that identify the server.
 _DEFINITION = ("command", "args", "env", "cwd", "url", "headers")
 
@@ -30,7 +31,7 @@ class TablePlan(NamedTuple):
 
 
 class Links(NamedTuple):
-    """Changes of clients' files, and problems: sentences, and the exit code of the first one."""
+    """Changes of clients' files by plans, or back; problems as sentences, and the exit code of the first one."""
 
     plans: list[TablePlan]
     outcomes: list[TableOutcome]
@@ -45,34 +46,28 @@ class Links(NamedTuple):
 
 def linked(plans: Iterable[TablePlan], places: Places, dry_run: bool) -> Links:
     """Connect the clients as planned, or only return the changes."""
-    done, code = Links(list(plans), [], []), 0
-    for plan in done.plans:
+    plans = list(plans)
+
+    def connect(plan: TablePlan) -> TableOutcome:
+        outcome = bridge_entries.connect(plan.table, plan.replace, plan.whole, places, dry_run)
+        return outcome._replace(notes=outcome.notes + plan.notes)
+
+    return _changed(connect, plans)._replace(plans=plans)
+
+
+def restored(tables: Iterable[Table], dry_run: bool) -> Links:
+    """Disconnect the tables, or only return the changes."""
+    return _changed(lambda table: bridge_entries.disconnect(table, dry_run), tables)
+
+
+def _changed(change: Callable[[Item], TableOutcome], items: Iterable[Item]) -> Links:
+    done, code = Links([], [], []), 0
+    for item in items:
         try:
-            outcome = connector.connect(plan.table, plan.replace, plan.whole, places, dry_run)
-            done.outcomes.append(outcome._replace(notes=outcome.notes + plan.notes))
+            done.outcomes.append(change(item))
         except HearthError as exc:
             code = code or exc.exit_code
             done.problems.extend(each for each in sentences(exc) if each not in done.problems)
-    return done._replace(exit_code=code)
-
-
-class Restored(NamedTuple):
-    """Client files after `hearth disconnect`, and the problems that occurred, with the exit code of the first one."""
-
-    outcomes: list[TableOutcome]
-    problems: list[str]
-    exit_code: int = 0
-
-
-def restored(tables: Iterable[Table], dry_run: bool) -> Restored:
-    """Disconnect the tables, or only return the changes."""
-    done, code = Restored([], []), 0
-    for table in tables:
-        try:
-            done.outcomes.append(connector.disconnect(table, dry_run))
-        except HearthError as exc:
-            code = code or exc.exit_code
-            done.problems.extend(sentences(exc))
     return done._replace(exit_code=code)
 
 

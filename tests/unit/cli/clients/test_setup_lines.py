@@ -3,7 +3,7 @@
 import pytest
 
 from hearth.cli.clients import setup as verb
-from hearth.clients.connector import EntryChange, TableOutcome
+from hearth.clients.bridge_entries import EntryChange, TableOutcome
 from hearth.host.install.service_files import Outcome as Units
 from hearth.host.install.service_files import Plan as UnitPlan
 from hearth.ops import connect_clients, import_servers, tool_caller

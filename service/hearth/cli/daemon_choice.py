@@ -1,4 +1,4 @@
-"""Target options of a verb: `--profile`, `--config` and `HEARTH_CONFIG`, and completion of their values.
+"""Choice of the daemon that a verb is for: `--profile`, `--config` and `HEARTH_CONFIG`, and completion of their values.
 
 The options may be given before the verb or after it. This module turns them into Places; it does not know the daemon.
 """

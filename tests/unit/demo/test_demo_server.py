@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.demo.protocol import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY, DemoConversation, Toolbox
+from hearth.demo.server import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY, DemoConversation
 
 MODERN = {"_meta": {VERSION_KEY: MODERN_VERSION, CAPABILITIES_KEY: {}}}
 
@@ -15,7 +15,7 @@ class Talk:
     """A conversation and its clock."""
 
     def __init__(self, initialized: bool = False) -> None:
-        self.conversation = DemoConversation(Toolbox())
+        self.conversation = DemoConversation()
         self.now = 100.0
         if initialized:
             self.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={})

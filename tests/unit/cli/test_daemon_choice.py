@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from hearth.cli.target import Number, WholeNumber, choose
+from hearth.cli.daemon_choice import Number, WholeNumber, choose
 
 ENVIRONMENT = {"HEARTH_CONFIG": "/tmp/a.toml"}
 

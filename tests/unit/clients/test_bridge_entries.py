@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.clients import connector, discovery, launcher
+from hearth.clients import bridge_entries, discovery, launcher
 from hearth.errors import ConfigError, FileAccessError, Refused
 from hearth.host import edited_files
 from hearth.paths import Places
@@ -22,7 +22,7 @@ def test_an_entry_is_replaced_by_the_bridge_to_its_server(file: Path) -> None:
 
 
 def test_what_is_not_the_default_daemon_stands_in_the_arguments(file: Path) -> None:
-    connector.connect(table(file), {"git": "git"}, False, Places("work"))
+    bridge_entries.connect(table(file), {"git": "git"}, False, Places("work"))
     assert tree(file)["mcpServers"]["git"]["args"] == ["--profile", "work", "--server", "git"]
 
 
@@ -35,11 +35,11 @@ def test_one_entry_is_added_for_all_servers(file: Path) -> None:
 def test_disconnected_every_byte_is_as_it_was_and_nothing_is_kept(file: Path, state: Path) -> None:
     former = file.read_bytes()
     connect(file, git="git", time="time", whole=True)
-    assert connector.connected() == [table(file)]
-    assert connector.disconnect(table(file)).is_exact
+    assert bridge_entries.connected() == [table(file)]
+    assert bridge_entries.disconnect(table(file)).is_exact
     assert file.read_bytes() == former
     assert kept(state) == []
-    assert connector.connected() == []
+    assert bridge_entries.connected() == []
 
 
 def test_the_original_is_kept_for_this_user_only(file: Path, state: Path) -> None:
@@ -63,7 +63,7 @@ def test_connected_twice_changes_nothing_more(file: Path) -> None:
 
 def test_a_dry_run_changes_nothing(file: Path, state: Path) -> None:
     former = file.read_bytes()
-    outcome = connector.connect(table(file), {"git": "git"}, False, Places(), dry_run=True)
+    outcome = bridge_entries.connect(table(file), {"git": "git"}, False, Places(), dry_run=True)
     assert [change.name for change in outcome.changes] == ["git"]
     assert file.read_bytes() == former
     assert kept(state) == []
@@ -100,7 +100,7 @@ def test_a_bridge_of_ours_is_written_anew_when_hearth_has_moved(file: Path, monk
     connect(file, git="git")
     assert tree(file)["mcpServers"]["git"]["command"] == "/else where/bin/python"
     assert tree(file)["mcpServers"]["git"]["args"][:2] == ["-I", "-S"]
-    assert connector.disconnect(table(file)).is_exact
+    assert bridge_entries.disconnect(table(file)).is_exact
     assert file.read_bytes() == former
 
 
@@ -111,7 +111,7 @@ def test_a_file_that_was_not_there_is_made_and_removed_again(tmp_path: Path) -> 
     file = tmp_path / "new" / "mcp.json"
     assert connect(file, whole=True).is_made
     assert file.stat().st_mode & 0o777 == 0o600
-    assert connector.disconnect(table(file)).is_removed
+    assert bridge_entries.disconnect(table(file)).is_removed
     assert not file.exists()
 
 
@@ -119,7 +119,7 @@ def test_a_made_file_that_the_client_uses_too_stays_without_our_entry(tmp_path: 
     file = tmp_path / "mcp.json"
     connect(file, whole=True)
     file.write_text(json.dumps(tree(file) | {"theme": "dark"}))
-    connector.disconnect(table(file))
+    bridge_entries.disconnect(table(file))
     assert tree(file) == {"theme": "dark"}
 
 
@@ -127,7 +127,7 @@ def test_a_made_file_that_the_client_only_wrote_anew_is_removed(tmp_path: Path) 
     file = tmp_path / "mcp.json"
     connect(file, whole=True)
     file.write_text(json.dumps(tree(file)))
-    assert connector.disconnect(table(file)).is_removed
+    assert bridge_entries.disconnect(table(file)).is_removed
     assert not file.exists()
 
 
@@ -140,7 +140,7 @@ def test_a_link_stays_one_and_the_mode_stays(file: Path, tmp_path: Path) -> None
     assert link.is_symlink()
     assert file.stat().st_mode & 0o777 == 0o640
     # By either name it is the same file.
-    connector.disconnect(table(file))
+    bridge_entries.disconnect(table(file))
     assert file.read_bytes() == former
     assert link.is_symlink()
 
@@ -153,7 +153,7 @@ def test_a_link_that_the_client_has_replaced_by_a_file_is_disconnected_all_the_s
     content = link.read_bytes()
     link.unlink()
     link.write_bytes(content)
-    assert connector.disconnect(table(link)).is_exact
+    assert bridge_entries.disconnect(table(link)).is_exact
     assert link.read_bytes() == former
 
 
@@ -186,7 +186,7 @@ def test_what_the_client_saves_in_the_last_moment_is_never_overwritten(
     connect(file, git="git")
     assert tree(file)["theme"] == "light"
     assert discovery.read(table(file))[0].bridge_to == "git"
-    connector.disconnect(table(file))
+    bridge_entries.disconnect(table(file))
     assert tree(file) == TREE | {"theme": "light"}
 
 
@@ -208,7 +208,7 @@ def test_other_parts_that_the_client_has_changed_stay_changed(file: Path) -> Non
     text = file.read_text()
     connect(file, git="git", whole=True)
     file.write_text(file.read_text().replace('"dark"', '"light"'))
-    outcome = connector.disconnect(table(file))
+    outcome = bridge_entries.disconnect(table(file))
     assert file.read_text() == text.replace('"dark"', '"light"')
     assert (outcome.is_exact, outcome.notes) == (False, [])
 
@@ -216,7 +216,7 @@ def test_other_parts_that_the_client_has_changed_stay_changed(file: Path) -> Non
 def test_a_file_that_the_client_has_written_anew_gets_its_entries_back(file: Path) -> None:
     connect(file, git="git", time="time", whole=True)
     file.write_text(json.dumps(tree(file) | {"more": [1]}, indent="\t"))
-    connector.disconnect(table(file))
+    bridge_entries.disconnect(table(file))
     assert tree(file) == TREE | {"more": [1]}
 
 
@@ -225,7 +225,7 @@ def test_what_a_person_told_the_client_about_a_bridge_holds_for_the_server(file:
     changed = tree(file)
     changed["mcpServers"]["git"] |= {"disabled": True, "env": {}}
     file.write_text(json.dumps(changed))
-    connector.disconnect(table(file))
+    bridge_entries.disconnect(table(file))
     assert tree(file)["mcpServers"] == {"git": GIT | {"disabled": True}, "time": TIME}
 
 
@@ -234,14 +234,14 @@ def test_an_entry_that_somebody_changed_is_left_and_said(file: Path, state: Path
     changed = tree(file)
     changed["mcpServers"]["git"] = {"command": "mine"}
     file.write_text(json.dumps(changed))
-    (note,) = connector.disconnect(table(file)).notes
+    (note,) = bridge_entries.disconnect(table(file)).notes
     assert note.startswith("git: somebody has changed it")
     assert tree(file)["mcpServers"] == {"git": {"command": "mine"}, "time": TIME}
     # The file as it was is named, and still there.
     assert json.loads(Path(note.rpartition(": ")[2]).read_text()) == TREE
     del changed["mcpServers"]["git"]
     file.write_text(json.dumps(changed))
-    connector.disconnect(table(file))
+    bridge_entries.disconnect(table(file))
     assert only_copy(state) == json.dumps(TREE, indent=2)
 
 
@@ -250,11 +250,11 @@ def test_an_entry_that_somebody_removed_stays_away_and_the_file_as_it_was_is_nam
     changed = tree(file)
     del changed["mcpServers"]["git"]
     file.write_text(json.dumps(changed))
-    removed, kept_in = connector.disconnect(table(file)).notes
+    removed, kept_in = bridge_entries.disconnect(table(file)).notes
     assert removed == "git: somebody has removed it"
     assert tree(file)["mcpServers"] == {"time": TIME}
     assert only_copy(state, kept_in) == json.dumps(TREE, indent=2)
-    assert connector.connected() == []
+    assert bridge_entries.connected() == []
 
 
 def test_an_added_entry_that_somebody_removed_leaves_nothing_behind(file: Path, state: Path) -> None:
@@ -262,7 +262,7 @@ def test_an_added_entry_that_somebody_removed_leaves_nothing_behind(file: Path, 
     connect(file, whole=True)
     # Saved by the client as well, whose settings may be others by now.
     file.write_bytes(former.replace(b"dark", b"light"))
-    assert connector.disconnect(table(file)).notes == ["hearth: somebody has removed it"]
+    assert bridge_entries.disconnect(table(file)).notes == ["hearth: somebody has removed it"]
     assert kept(state) == []
 
 
@@ -270,7 +270,7 @@ def test_a_file_that_somebody_removed_stays_away_and_is_kept(file: Path, state: 
     former = file.read_text()
     connect(file, git="git")
     file.unlink()
-    gone, kept_in = connector.disconnect(table(file)).notes
+    gone, kept_in = bridge_entries.disconnect(table(file)).notes
     assert "is gone" in gone
     assert not file.exists()
     assert only_copy(state, kept_in) == former
@@ -280,7 +280,7 @@ def test_a_made_file_that_somebody_removed_leaves_nothing_behind(tmp_path: Path,
     file = tmp_path / "new.json"
     connect(file, whole=True)
     file.unlink()
-    assert len(connector.disconnect(table(file)).notes) == 1
+    assert len(bridge_entries.disconnect(table(file)).notes) == 1
     assert kept(state) == []
 
 
@@ -289,7 +289,7 @@ def test_a_file_that_was_reset_is_left_and_the_former_one_is_kept(file: Path, st
     former = file.read_text()
     connect(file, whole, **({} if whole else {"git": "git"}))
     file.write_text("{}")
-    kept_in = connector.disconnect(table(file)).notes[-1]
+    kept_in = bridge_entries.disconnect(table(file)).notes[-1]
     assert file.read_text() == "{}"
     assert only_copy(state, kept_in) == former
 
@@ -303,7 +303,7 @@ def test_connected_again_after_a_reset_the_former_file_is_kept(file: Path, state
     else:
         file.write_text(reset)
     kept_in = connect(file, whole=True).notes[-1]
-    connector.disconnect(table(file))
+    bridge_entries.disconnect(table(file))
     assert (file.read_text() if file.exists() else None) == reset
     assert former in copies(state)
     assert str(state) in kept_in and Path(path_in(kept_in)).read_text() == former
@@ -315,9 +315,9 @@ def test_tables_of_a_file_that_was_reset_are_disconnected_each_by_itself(tmp_pat
     former = file.read_text()
     user, local = table(file, "claude-code"), table(file, "claude-code", "projects", "/p", "mcpServers")
     for each in (user, local):
-        connector.connect(each, {"git": "git"}, False, Places())
+        bridge_entries.connect(each, {"git": "git"}, False, Places())
     file.write_text(json.dumps({"mcpServers": {"git": {"command": "mine"}}}))
-    notes = [note for each in (user, local) for note in connector.disconnect(each).notes]
+    notes = [note for each in (user, local) for note in bridge_entries.disconnect(each).notes]
     assert former in copies(state)
     named = {path_in(note) for note in notes if str(state / "state") in note}
     assert all(Path(path).exists() for path in named), notes
@@ -327,7 +327,7 @@ def test_a_dry_run_sets_nothing_aside(file: Path, state: Path) -> None:
     connect(file, git="git")
     file.unlink()
     former = kept(state)
-    connector.disconnect(table(file), dry_run=True)
+    bridge_entries.disconnect(table(file), dry_run=True)
     assert kept(state) == former
 
 
@@ -336,11 +336,11 @@ def test_a_file_that_somebody_brought_back_is_left_and_can_be_connected_again(fi
     connect(file, git="git")
     file.write_bytes(former)
     connect(file, time="time")
-    connector.disconnect(table(file))
+    bridge_entries.disconnect(table(file))
     assert file.read_bytes() == former
     connect(file, git="git")
     file.write_bytes(former)
-    connector.disconnect(table(file))
+    bridge_entries.disconnect(table(file))
     assert file.read_bytes() == former
     assert kept(state) == []
 
@@ -350,14 +350,14 @@ def test_an_entry_that_came_later_is_connected_later(file: Path) -> None:
     changed = file.read_text().replace('"theme": "dark"', '"theme": "light"')
     file.write_text(changed)
     connect(file, time="time")
-    connector.disconnect(table(file))
+    bridge_entries.disconnect(table(file))
     assert file.read_text() == json.dumps(TREE | {"theme": "light"}, indent=2)
 
 
 def test_a_broken_file_is_refused_and_left(file: Path, state: Path) -> None:
     connect(file, git="git")
     file.write_text("{")
-    for deed in (lambda: connect(file, time="time"), lambda: connector.disconnect(table(file))):
+    for deed in (lambda: connect(file, time="time"), lambda: bridge_entries.disconnect(table(file))):
         with pytest.raises(ConfigError, match="is not valid JSON"):
             deed()
     assert file.read_text() == "{"
@@ -372,16 +372,16 @@ def test_tables_of_one_file_are_disconnected_each_by_itself(tmp_path: Path) -> N
     former = file.read_bytes()
     user, local = table(file, "claude-code"), table(file, "claude-code", "projects", "/p", "mcpServers")
     for each in (user, local):
-        connector.connect(each, {"git": "git"}, False, Places())
-    assert connector.connected() == [user, local]
-    connector.disconnect(user)
+        bridge_entries.connect(each, {"git": "git"}, False, Places())
+    assert bridge_entries.connected() == [user, local]
+    bridge_entries.disconnect(user)
     assert tree(file)["mcpServers"] == {"git": GIT}
-    assert connector.connected() == [local]
-    assert connector.disconnect(local).is_exact
+    assert bridge_entries.connected() == [local]
+    assert bridge_entries.disconnect(local).is_exact
     assert file.read_bytes() == former
 
 
 def test_what_was_never_connected_is_left(file: Path) -> None:
     former = file.read_bytes()
-    assert connector.disconnect(table(file)) == connector.TableOutcome(table(file), [], [])
+    assert bridge_entries.disconnect(table(file)) == bridge_entries.TableOutcome(table(file), [], [])
     assert file.read_bytes() == former

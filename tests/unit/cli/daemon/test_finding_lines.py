@@ -2,7 +2,7 @@
 
 import click
 
-from hearth.doctor import render
+from hearth.cli.daemon.doctor import finding_lines
 from hearth.findings import Finding
 
 
@@ -12,7 +12,7 @@ def own(name: str, client: str = "claude-code", title: str = "Claude Code") -> F
 
 
 def test_what_is_found_again_and_again_of_a_client_is_grouped() -> None:
-    lines = render.lines([own("time"), own("git"), own("time", "codex", "Codex")], verbose=False)
+    lines = finding_lines([own("time"), own("git"), own("time", "codex", "Codex")], verbose=False)
     assert [click.unstyle(line).strip() for line in lines[1:]] == [
         "note    Claude Code: 2 entries [clients.own]",
         "- time in /f runs a process of its own",

@@ -22,6 +22,8 @@ from hearth.paths import Places
 
 # Name of the entry that offers every server.
 WHOLE = "hearth"
+# The server of each entry, "" for all servers, and the command of its bridge.
+Bridges = Mapping[str, tuple[str, list[str]]]
 # Attempts at an edit while the client saves the file at the same time.
 _ATTEMPTS = 3
 
@@ -56,16 +58,6 @@ class _Step(NamedTuple):
     lost: Trace | None = None  # trace whose original must be set aside: no other copy exists
 
 
-class _Bridges(NamedTuple):
-    """Commands of the bridges in entries: for one daemon, with the launcher where one exists."""
-
-    places: Places
-    launcher: str | None
-
-    def command(self, server: str) -> list[str]:
-        return entry_command(self.places, self.launcher, ["--server", server] if server else [])
-
-
 def connect(
     table: Table, replace: Mapping[str, str], whole: bool, places: Places, dry_run: bool = False
 ) -> TableOutcome:
@@ -78,9 +70,13 @@ def connect(
         raise ConfigError(
             [f"{table.path}: is the config that Hearth reads its servers from; bridges in it would go round"]
         )
-    is_written = not dry_run and bool(replace or whole)
-    bridges = _Bridges(places, launcher.prepared(write=is_written))
-    return _change(table, dry_run, lambda data, trace: _connected(table, replace, whole, bridges, data, trace))
+    servers = {**replace, **({WHOLE: ""} if whole else {})}
+    prepared = launcher.prepared(write=not dry_run and bool(servers))
+    bridges = {
+        name: (server, entry_command(places, prepared, ["--server", server] if server else []))
+        for name, server in servers.items()
+    }
+    return _change(table, dry_run, lambda data, trace: _connected(table, bridges, data, trace))
 
 
 def disconnect(table: Table, dry_run: bool = False) -> TableOutcome:
@@ -149,13 +145,11 @@ def _restore(former: Trace | None, new: Trace | None) -> None:
 # --- connecting
 
 
-def _connected(
-    table: Table, replace: Mapping[str, str], whole: bool, bridges: _Bridges, data: bytes | None, trace: Trace | None
-) -> _Step:
+def _connected(table: Table, bridges: Bridges, data: bytes | None, trace: Trace | None) -> _Step:
     document = parse(table.path, data or b"")
     found = {each.name: each for each in found_in(table, document)}
     ours = {splice.name: splice for splice in _of(trace, table)}
-    wanted, notes = _wanted(table, replace, whole, bridges, found, ours)
+    wanted, notes = _wanted(table, bridges, found, ours)
     if not wanted:
         return _Step(TableOutcome(table, [], notes), data, trace)
     new = editor.put(table.path, data or b"", table.keys, wanted)
@@ -194,21 +188,16 @@ def _of(trace: Trace | None, table: Table) -> list[Splice]:
 
 
 def _wanted(
-    table: Table,
-    replace: Mapping[str, str],
-    whole: bool,
-    bridges: _Bridges,
-    found: Mapping[str, ClientServer],
-    ours: Mapping[str, Splice],
+    table: Table, bridges: Bridges, found: Mapping[str, ClientServer], ours: Mapping[str, Splice]
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Return the entries to write, and notes on the entries that are left."""
     dialect = KINDS[table.client].dialect
     wanted, notes = {}, []
-    for name, server in {**replace, **({WHOLE: ""} if whole else {})}.items():
+    for name, (server, command) in bridges.items():
         former = found.get(name)
         if former is None and server:
             raise ConfigError([f"{table.path}: has no entry {name!r} in {'.'.join(table.keys)}"])
-        entry = formats.bridge(dialect, bridges.command(server), former.raw if former else None)
+        entry = formats.bridge(dialect, command, former.raw if former else None)
         if former and (reason := _reason_to_leave(former, entry, server, ours.get(name))):
             notes.append(f"{name}: {reason}")
         else:
