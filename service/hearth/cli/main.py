@@ -50,6 +50,11 @@ SECTIONS: dict[str, dict[str, str]] = {
         "version": "main",
     },
     "Act": {"call": "tools.call", "stop": "daemon.stop", "restart": "daemon.stop", "reload": "daemon.stop"},
+    "Decide": {
+        "approvals": "policy.approvals",
+        "approve": "policy.approvals",
+        "deny": "policy.approvals",
+    },
     "Run": {"serve": "daemon.serve", "bridge": "daemon.serve"},
 }
 # Verbs that act on the user's whole installation, or on nothing: the option would promise what they do not do.

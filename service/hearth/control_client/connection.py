@@ -86,6 +86,20 @@ class ControlConnection:
             raise Refused(message or "the daemon refused to go")
         return message
 
+    def approvals(self) -> dict[str, Any]:
+        """Return what waits for a decision, and what is granted. Raises Unreachable and Refused."""
+        header, payload = self._ask("approvals", ANSWER_SECONDS)
+        if not header.get("ok"):
+            raise Refused(str(header.get("message") or "this daemon knows no approvals; `hearth restart` updates it"))
+        return self._document("approvals", payload)
+
+    def command(self, kind: str, **keys: object) -> str:
+        """Give a command of the policy and return the daemon's sentence. Raises Unreachable and Refused."""
+        header, _ = self._ask(kind, ANSWER_SECONDS, **keys)
+        if not header.get("ok"):
+            raise Refused(str(header.get("message") or f"the daemon refused {kind}"))
+        return str(header.get("message") or "")
+
     def events(self, follow: bool, count: int) -> Iterator[dict[str, Any]]:
         """Yield the newest stored events and, with `follow`, later ones until the daemon stops. Raises Unreachable."""
         header, payload = self._ask("events", ANSWER_SECONDS, follow=follow, count=count)

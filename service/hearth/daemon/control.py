@@ -44,7 +44,7 @@ class DaemonControl:
     def __init__(self, services: "DaemonServices") -> None:
         self._services = services
         # Service that answers hooks; None without a policy.
-        self.hooks: Callable[[], HookService | None] = lambda: services.policy.hooks()
+        self.hooks = self._hooks
 
     def cmd_status(self) -> dict[str, Any]:
         """Return the status document."""
@@ -126,6 +126,9 @@ class DaemonControl:
         if role is None or not role.lead:
             refuse_agents(asker, "`hearth policy apply`")
         return self._services.policy.apply(digest)
+
+    def _hooks(self) -> "HookService | None":
+        return self._services.policy.hooks()
 
     def _guard(self) -> "Guard":
         guard = self._services.hub.policy.guard
