@@ -18,7 +18,7 @@ from hearth.daemon.http.session_store import ClientIdentity, SessionStore
 from hearth.daemon.http.sessions import SWEEP_SECONDS, TTL_SECONDS, HttpSessions
 from hearth.daemon.http.uvicorn_protocol import load_settings
 from hearth.daemon.services import COUNTERS, DaemonServices
-from hearth.errors import NoRoom
+from hearth.errors import NoRoom, Refused
 from hearth.host import process_table
 from hearth.host.posix.peers import Peer, own_uid
 from hearth.hub.events import Subscription
@@ -51,16 +51,24 @@ class Request:
         self.query = parse_qs(query.decode("latin-1")) if query else {}
         self.server = _server_in(self.raw_path) if "server" in scope.get("path_params", ()) else None
         # The connection's URL is this request's: no other is read before this one is answered.
+        self._proven: tuple[str | None, str | None] = (None, None)
         self.target_host = http_messages.target_host(self.connection.url)
 
     @property
     def who(self) -> ClientIdentity:
         """The identity of the client."""
         uid = self.connection.peer.uid
-        return ClientIdentity(uid, self._claim("role"), self._claim("agent"), self.server, self.first("mode"))
+        claims = self._claim("role"), self._claim("agent")
+        return ClientIdentity(uid, *claims, self.server, self.first("mode"), *self._proven)
 
     def _claim(self, name: str) -> str | None:
-        return self.headers.get(f"x-hearth-{name}") or self.first(name)
+        # With a policy, a URL claims nothing: it is in logs and configs.
+        in_query = None if self.app.hub.policy.guard else self.first(name)
+        return self.headers.get(f"x-hearth-{name}") or in_query
+
+    def prove_role(self) -> None:
+        """Check the role token, or the claim of a role that needs one. Raises Refused."""
+        self._proven = self.app.hub.policy.admit(self._claim("role"), self.headers.get("hearth-role-token"))
 
     def first(self, name: str) -> str | None:
         """Return the first value of a query parameter."""
@@ -132,13 +140,13 @@ class HttpApp:
 
     def _routes(self) -> list[Route]:
         served: list[tuple[str, Handler]] = [
-            ("/mcp", mcp.serve),
+            ("/mcp", _with_role(mcp.serve)),
             # People write this, too, and a browser follows no redirect of a preflight.
-            ("/mcp/", mcp.serve),
+            ("/mcp/", _with_role(mcp.serve)),
             # A name may contain slashes.
-            ("/mcp/{server:path}", mcp.serve),
-            ("/sse", _only(mcp.serve_stream, "GET")),
-            ("/messages", _only(mcp.serve_message, "POST")),
+            ("/mcp/{server:path}", _with_role(mcp.serve)),
+            ("/sse", _only(_with_role(mcp.serve_stream), "GET")),
+            ("/messages", _only(_with_role(mcp.serve_message), "POST")),
             ("/healthz", _only(_health, "GET", "HEAD")),
             ("/status", _only(_limited(_status), "GET", "HEAD")),
             ("/metrics", _only(_limited(_loaded("metrics")), "GET", "HEAD")),
@@ -305,6 +313,20 @@ async def _status(request: Request) -> None:
     # Not in the loop: the kernel takes milliseconds to measure a large process.
     found = await asyncio.to_thread(process_table.with_memory, request.app.services.status())
     await request.answer(200, json.dumps(found))
+
+
+def _with_role(handler: Handler) -> Handler:
+    """Return a handler of requests whose client has the role that it claims."""
+
+    async def serve(request: Request) -> None:
+        try:
+            request.prove_role()
+        except Refused as exc:
+            await request.refuse(403, str(exc))
+        else:
+            await handler(request)
+
+    return serve
 
 
 def _loaded(name: str) -> Handler:

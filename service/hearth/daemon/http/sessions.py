@@ -17,7 +17,7 @@ from hearth.daemon.http.sink import REPLAYED, HttpSink
 from hearth.daemon.http.streams import Total
 from hearth.errors import MessageError, Refused
 from hearth.hub.hub import Hub
-from hearth.hub.sessions import Session
+from hearth.hub.sessions import Session, digest
 from hearth.wire import json
 
 log = logging.getLogger(__name__)
@@ -192,6 +192,9 @@ class HttpSessions:
         sink = HttpSink(bytes_limit, id is not None, book, id or "", self._total)
         session = self._hub.open_session(sink, "http", who.server, mode=who.mode)
         session.identify(role=who.role, agent_id=who.agent)
+        session.prove(who.token_role, who.token_agent)
+        # Approvals outlive the daemon, and so must their principal: a legacy client knows its id, others what they are.
+        session.act_as(digest(f"http {id}" if id else f"http {who}"))
         found = HttpSession(self._hub, who, session, sink, self._now, book)
         # An idle session does not keep the daemon running.
         self._hub.sessions.fell_silent(session)
