@@ -102,6 +102,7 @@ def _option(names: str, text: str) -> click.Option:
         "--mode": click.Choice(MODES),
         "--config": click.Path(dir_okay=False),
         "--socket": click.Path(dir_okay=False),
+        "--token-file": click.Path(dir_okay=False),
     }
     completions = {"--server": target.complete_server, "--profile": target.complete_profile}
     return click.Option([words], metavar=value, help=text, type=kinds.get(words), shell_complete=completions.get(words))
