@@ -32,6 +32,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "secret": "secret",
         "auth": "auth",
         "token": "daemon.serve",
+        "role": "policy.role",
         "completion": "completion",
     },
     "Look": {
@@ -43,6 +44,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "tools": "tools.tools",
         "logs": "daemon.logs",
         "events": "daemon.status",
+        "audit": "policy.audit",
         "doctor": "daemon.doctor",
         "version": "help",
     },

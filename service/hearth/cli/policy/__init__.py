@@ -1,0 +1,1 @@
+"""Verbs about roles, decisions and the audit log."""
