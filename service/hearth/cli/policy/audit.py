@@ -7,8 +7,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import click
@@ -33,7 +34,7 @@ POLL_SECONDS = 0.25
 JOURNAL_SECONDS = 60.0
 # As many as an id of a role token has; --json has all of a digest.
 DIGEST_CHARACTERS = 12
-# Rows that are put into one table: columns are as wide as their widest cell.
+# Rows of one table: columns are as wide as their widest cell, and a year of rows does not fit into memory.
 TABLE_ROWS = 1000
 
 _FILTERS = ("kind", "session", "client", "agent", "role", "server", "tool", "decision")
@@ -184,15 +185,13 @@ def cells(row: AuditRow) -> list[str]:
     ]
 
 
-def _show(rows: Iterable[AuditRow]) -> None:
-    is_empty = True
-    shown = [cells(row) for row in rows]
-    for begin in range(0, len(shown), TABLE_ROWS):
-        is_empty = False
-        lines = table.ranked(_COLUMNS, shown[begin : begin + TABLE_ROWS], terminal.width())
-        click.echo("\n".join(lines if begin == 0 else lines[1:]))
-    if is_empty:
+def _show(rows: Iterator[AuditRow]) -> None:
+    shown = [cells(row) for row in islice(rows, TABLE_ROWS)]
+    if not shown:
         click.echo("No row of the audit log is like that.")
+    while shown:
+        click.echo("\n".join(table.ranked(_COLUMNS, shown, terminal.width())))
+        shown = [cells(row) for row in islice(rows, TABLE_ROWS)]
 
 
 def _follow(folder: str, wanted: AuditFilter, count: int | None, as_json: bool) -> None:
