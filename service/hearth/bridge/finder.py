@@ -88,6 +88,11 @@ class Finder:
         while True:
             self._bridge.waiting.pause(self._backoff.delay(_chance()))
             try:
+                self._bridge.read_role_token()
+            except FileAccessError as exc:
+                self._give_up(str(exc))
+                continue
+            try:
                 found = _try(self._bridge, self._seconds_left())
             except HearthError as exc:
                 self._give_up(f"Hearth's daemon cannot be reached: {exc}")

@@ -27,6 +27,9 @@ Options:
   --mode MODE      full: every tool is listed; search: five tools that find, describe and call all others; auto: search
                    where there are many. Without it the daemon's config decides (mode)
   --role ROLE      the role that this client claims
+  --token-file PATH
+                   show the role token in this file, which `hearth role token` has written and only you can read.
+                   Every role but the default one needs a token. The file is read again at each connection
   --agent-id ID    the agent that this client is
   --profile NAME   the daemon of another profile
   --config PATH    the daemon of this config file (also: HEARTH_CONFIG in the environment)
@@ -50,9 +53,11 @@ _FOLDER_LIMIT_CHARACTERS = 4096
 _NAMES = frozenset(
     {
         *("--server", "--mode", "--role", "--agent-id", "--profile", "--config", "--socket", "--no-start"),
-        *("--to", "--header"),
+        *("--to", "--header", "--token-file"),
     }
 )
+# Paths, which the system limits, and an address with a limit of its own.
+_UNLIMITED_NAMES = frozenset({"--profile", "--config", "--socket", "--to", "--token-file"})
 _HEADER_CHARACTERS = frozenset("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 # Headers that say how a message is framed, or repeat what it says; another value would only break it.
 _NOT_TO_BE_SET = frozenset(
@@ -75,7 +80,7 @@ class UsageError(HearthError):
 class Options:
     """Options of one bridge."""
 
-    __slots__ = ("agent_id", "environ", "mode", "places", "role", "server", "starts", "target")
+    __slots__ = ("agent_id", "environ", "mode", "places", "role", "server", "starts", "target", "token_file")
 
     def __init__(
         self, values: "dict[str, str]", environ: "Mapping[str, str]", headers: "Sequence[tuple[str, str]]" = ()
@@ -84,6 +89,8 @@ class Options:
         self.role = values.get("--role")
         self.agent_id = values.get("--agent-id")
         self.mode = values.get("--mode")
+        # A path: the token itself is in no process's arguments.
+        self.token_file = values.get("--token-file")
         # Whether a daemon is started when none runs.
         self.starts = "--no-start" not in values
         self.environ = environ
@@ -154,7 +161,7 @@ def parse(argv: list[str], environ: "Mapping[str, str]") -> Options:
         if name == "--header":
             headers.append(_header(value))
             continue
-        if name not in ("--profile", "--config", "--socket", "--to") and len(value) > _VALUE_LIMIT_CHARACTERS:
+        if name not in _UNLIMITED_NAMES and len(value) > _VALUE_LIMIT_CHARACTERS:
             raise UsageError(f"the value of {name} is over the limit of {_VALUE_LIMIT_CHARACTERS} characters")
         values[name] = value
     if headers and "--to" not in values:

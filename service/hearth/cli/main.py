@@ -35,6 +35,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "secret": "secret",
         "auth": "auth",
         "token": "daemon.serve",
+        "role": "policy.role",
         "completion": "completion",
     },
     "Look": {
@@ -46,6 +47,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "tools": "tools.tools",
         "logs": "daemon.logs",
         "events": "daemon.status",
+        "audit": "policy.audit",
         "doctor": "daemon.doctor",
         "version": "main",
     },

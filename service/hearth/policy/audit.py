@@ -168,6 +168,8 @@ class AuditLog:
         except FileAccessError as exc:
             self._note_failure(exc)
         self._store.close()
+        if self._queue:
+            log.error("audit log closed with unwritten entries count=%d", len(self._queue))
 
     def _wait(self) -> None:
         """Wait for entries, and then a moment for more of them; or until a head is due, or the next attempt."""

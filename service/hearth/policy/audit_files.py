@@ -232,6 +232,9 @@ def connect(path: str, read_only: bool = False) -> "Connection":
     from urllib.parse import quote
 
     mode = "ro" if read_only else "rw"
+    if read_only and not os.path.exists(f"{path}-wal") and not os.access(os.path.dirname(path), os.W_OK):
+        # SQLite makes a file beside the segment even to read it; on a disk where it cannot, nothing changes either.
+        mode += "&immutable=1"
     # No transaction is begun implicitly. Any thread may use the connection, though never two at once.
     return sqlite3.connect(
         f"file:{quote(path)}?mode={mode}",

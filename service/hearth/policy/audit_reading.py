@@ -99,8 +99,14 @@ def rows(folder: str, wanted: AuditFilter, last: int | None = None) -> Iterator[
 
 
 def rows_after(folder: str, wanted: AuditFilter, seq: int) -> Iterator[AuditRow]:
-    """Yield the selected rows with a higher number, oldest first: what a follower has not seen yet."""
-    for number in _numbers(folder)[-2:]:
+    """Yield the selected rows with a higher number, oldest first. Raises FileAccessError."""
+    newer: list[int] = []
+    for number in reversed(_numbers(folder)):
+        newer.insert(0, number)
+        header = audit_files.header_of(audit_files.segment_path(folder, number))
+        if header and header.first <= seq + 1:
+            break
+    for number in newer:
         yield from _pages(folder, number, wanted, seq)
 
 
@@ -213,7 +219,8 @@ class _Verifier:
         beyond = [count for count in self._heads if count > self._seq]
         if beyond:
             missing = f"rows {self._seq + 1} to {max(beyond)}"
-            self._report(f"the end is missing: {missing} were written, as {len(beyond)} recorded heads say")
+            witnesses = "a recorded head says" if len(beyond) == 1 else f"{len(beyond)} recorded heads say"
+            self._report(f"the end is missing: {missing} were written, as {witnesses}")
         shown = self._problems[:PROBLEMS_LIMIT]
         if len(self._problems) > PROBLEMS_LIMIT:
             shown.append(f"{len(self._problems) - PROBLEMS_LIMIT} more problems are not listed")

@@ -39,6 +39,7 @@ class AuditStore:
         self._chain: Chain | None = None
         self._connection: Connection | None = None
         self._number = 0
+        self._identity: tuple[int, int] | None = None
         self._created = 0.0
         # As of the last commit of this process.
         self.head = AuditHead(0, "")
@@ -109,8 +110,10 @@ class AuditStore:
             connection = self._connection or self._open()
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             connection.execute("BEGIN IMMEDIATE")
-            # Another process may have rotated the log while this one waited for the lock.
-            if not os.path.exists(audit_files.segment_path(self.folder, self._number + 1)):
+            # Another process may have rotated the log while this one waited for the lock; and rows for a file that
+            # was moved away or removed would be lost.
+            has_successor = os.path.exists(audit_files.segment_path(self.folder, self._number + 1))
+            if not has_successor and self._identity == _identity(self._path()):
                 return connection
             self.close()
 
@@ -120,7 +123,8 @@ class AuditStore:
             self._begin_log()
         self._chain = Chain(audit_files.read_key(self.folder))
         self._number = audit_files.segment_numbers(self.folder)[-1]
-        path = audit_files.segment_path(self.folder, self._number)
+        path = self._path()
+        self._identity = _identity(path)
         self._connection = audit_files.connect(path)
         self._connection.execute("PRAGMA journal_mode = WAL").fetchall()
         header = audit_files.read_header(self._connection)
@@ -140,6 +144,9 @@ class AuditStore:
             # Verification reports the file until the next head replaces it; rows must be written all the same.
             log.error("audit head not read reason=%s", exc)
             return None
+
+    def _path(self) -> str:
+        return audit_files.segment_path(self.folder, self._number)
 
     def _begin_log(self) -> None:
         lock = Lock(os.path.join(self.folder, "lock"))
@@ -256,6 +263,15 @@ class AuditStore:
             _sync_folder(self.folder)
         finally:
             private_files.remove(temporary)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return device and number of a file, None if there is no such file."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _seal(connection: "Connection") -> None:

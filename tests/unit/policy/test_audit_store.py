@@ -1,6 +1,7 @@
 """Writer of the audit log's files: rows, rotation, retention, and several writers."""
 
 import os
+import shutil
 import sqlite3
 import stat
 from pathlib import Path
@@ -61,7 +62,7 @@ def test_two_writers_take_turns_in_one_chain(folder: Path) -> None:
     one, other = AuditStore(str(folder), size=1), AuditStore(str(folder), size=1)
     for number in range(0, 2000, 4):
         one.append([entry(number), entry(number + 1)])
-        other.append([entry(number + 2), entry(number + 3)], durable=True)
+        other.append([entry(number + 2), entry(number + 3)], durable=number % 100 == 0)
     one.sync()
     kept = tools(folder)
     assert kept == [f"tool_{number}" for number in range(2000)][-len(kept) :]
@@ -174,6 +175,28 @@ def test_a_removed_file_that_retention_left_behind_is_no_problem(folder: Path) -
 
 
 # --- trouble
+
+
+def test_a_folder_that_is_removed_under_the_writer_loses_no_later_row_and_is_noted(folder: Path) -> None:
+    store = AuditStore(str(folder))
+    store.append([entry(number) for number in range(5)])
+    shutil.rmtree(folder)
+    store.append([entry(5)], durable=True)
+    assert tools(folder) == ["", "tool_5"]
+    assert "row 5 was written, and row 0 is the last one" in audit_reading.verify(str(folder)).problems[0]
+
+
+def test_a_segment_that_is_replaced_under_the_writer_is_noticed(folder: Path, tmp_path: Path) -> None:
+    store = AuditStore(str(folder))
+    store.append([entry(0)])
+    store.close()
+    shutil.copytree(folder, tmp_path / "old")
+    store.append([entry(1)])
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "old", folder)
+    store.append([entry(2)])
+    assert tools(folder) == ["tool_0", "", "tool_2"]
+    assert not audit_reading.verify(str(folder)).ok
 
 
 def test_a_missing_key_is_an_error_and_no_new_key_is_made(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """`hearth connect` and `hearth disconnect`."""
 
+import os
 import sys
 from typing import Any
 
@@ -23,7 +24,14 @@ from hearth.output import table, terminal
 from hearth.output.terminal import Spinner
 from hearth.paths import Places
 
-_FOR_PRINT = {"servers": "--server", "name": "--name", "mode": "--mode", "role": "--role", "agent_id": "--agent-id"}
+_FOR_PRINT = {
+    "servers": "--server",
+    "name": "--name",
+    "mode": "--mode",
+    "role": "--role",
+    "token_file": "--token-file",
+    "agent_id": "--agent-id",
+}
 
 
 @click.command(short_help="Connect MCP clients to Hearth.")
@@ -41,6 +49,8 @@ _FOR_PRINT = {"servers": "--server", "name": "--name", "mode": "--mode", "role":
 @click.option("--name", metavar="KEY", help="With --print: the entry's name in the client.  [default: hearth]")
 @click.option("--mode", type=click.Choice(MODES), help="With --print: how tools are offered.")
 @click.option("--role", metavar="ROLE", help="With --print: the role that the agent claims.")
+@click.option("--token-file", metavar="PATH", type=click.Path(dir_okay=False),
+              help="With --print: the file with the agent's role token, from `hearth role token`.")  # fmt: skip
 @click.option("--agent-id", metavar="ID", help="With --print: the id that the agent claims.")
 @with_places
 def connect(
@@ -77,6 +87,7 @@ def connect(
       hearth connect codex --one --yes
       hearth connect --print --server github --server time
       hearth connect --print --mode search
+      hearth connect --print --token-file ~/.local/state/hearth/roles/mcp/dev.token
     """
     if print_only:
         _print(places, clients, every, entry)
@@ -221,7 +232,11 @@ def _print(places: Places, clients: tuple[str, ...], every: bool, entry: dict[st
     if clients or every:
         raise click.UsageError("With --print nothing is written, so no client can be named.")
     _note_unknown(places, entry["servers"])
-    extra = [word for key in ("mode", "role", "agent_id") if entry[key] for word in (_FOR_PRINT[key], entry[key])]
+    if entry["token_file"]:
+        # The client starts the bridge in a folder of its own choice.
+        entry["token_file"] = os.path.abspath(os.path.expanduser(entry["token_file"]))
+    options = ("mode", "role", "token_file", "agent_id")
+    extra = [word for key in options if entry[key] for word in (_FOR_PRINT[key], entry[key])]
     print_json(client_config(places, entry["servers"], entry["name"] or bridge_entries.WHOLE, extra))
 
 

@@ -51,11 +51,17 @@ class LogSelection(NamedTuple):
     as_json: bool = False
 
 
+def span(text: str) -> float | None:
+    """Parse `10m`, `2h`, `3d` and the like; return seconds, None for another text."""
+    found = _AGO.fullmatch(text.strip())
+    return float(found[1]) * _UNITS[found[2]] if found and found[2] in _UNITS else None
+
+
 def moment(text: str, now: float) -> float:
     """Parse `10m`, `09:30`, `2026-11-18` and the like; return seconds since 1970. Raises ValueError."""
     text = text.strip()
-    if (ago := _AGO.fullmatch(text)) and ago[2] in _UNITS:
-        return now - float(ago[1]) * _UNITS[ago[2]]
+    if (ago := span(text)) is not None:
+        return now - ago
     midnight = datetime.fromtimestamp(now).replace(hour=0, minute=0, second=0, microsecond=0)
     if text in ("today", "yesterday"):
         return (midnight - timedelta(days=text == "yesterday")).timestamp()

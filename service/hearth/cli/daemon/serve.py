@@ -98,6 +98,7 @@ def _option(names: str, text: str) -> click.Option:
         "--mode": click.Choice(MODES),
         "--config": click.Path(dir_okay=False),
         "--socket": click.Path(dir_okay=False),
+        "--token-file": click.Path(dir_okay=False),
     }
     completions = {"--server": daemon_choice.complete_server, "--profile": daemon_choice.complete_profile}
     return click.Option([words], metavar=value, help=text, type=kinds.get(words), shell_complete=completions.get(words))
