@@ -179,6 +179,8 @@ class _Splitter:
             raise Unsplittable(f"the reserved word `{self._words[0]}`")
         if not self._words[0]:
             raise Unsplittable("an empty word for a command")
+        if self._words[0].startswith("%"):
+            raise Unsplittable("a job (`%`) for a command")
         self._commands.append(SimpleCommand(tuple(self._words)))
         self._words = []
 
