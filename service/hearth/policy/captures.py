@@ -49,13 +49,14 @@ class NoMatch(Exception):
     """Error for a value or a command that does not match: a sentence with places for values, as `str.format` has.
 
     `certain`: the value is something else beyond doubt. This is for rules that take access away: they are skipped then,
-    and ask otherwise.
+    and ask otherwise. `fits`: the form is right, and only a value is not what a pattern wants.
     """
 
-    def __init__(self, sentence: str, *values: str, certain: bool = False) -> None:
+    def __init__(self, sentence: str, *values: str, certain: bool = False, fits: bool = False) -> None:
         super().__init__(sentence)
         self._values = values
-        self.certain = certain
+        self.certain = certain or fits
+        self.fits = fits
 
     def __str__(self) -> str:
         # Composed when it is read: most refusals are not, and masking costs more than the match.
@@ -187,8 +188,9 @@ def _check_path_text(value: str, root: str) -> None:
     if not is_windows and "\\" in value:
         raise NoMatch("{} has a backslash", value)
     parts = value.replace(os.sep, "/").split("/")
-    if ".." in parts or value[0] in "~-":
-        raise NoMatch("{} leads through `..` or `~`, or begins with `-`", value)
+    # Many programs read `@file` as a list of arguments, and `+x` as an option.
+    if ".." in parts or value[0] in "~-@+":
+        raise NoMatch("{} leads through `..`, or begins with a character that programs read otherwise", value)
     _check_colon(value, parts[0], root)
     if any(value == folder or value.startswith(folder + "/") for folder in _KERNEL_FOLDERS):
         raise NoMatch("{} is a file of the kernel's", value)

@@ -180,7 +180,7 @@ def _examine(
     try:
         commands = _commands(values)
     except _Unreadable as exc:
-        return _asked(plan, str(exc))
+        return _asked(plan, str(exc), values.get(COMMAND))
     return _decide_commands(plan, commands, values, around)
 
 
@@ -211,23 +211,21 @@ def _walk(plan: _Plan, words: Sequence[str], values: Mapping[str, object], aroun
             found = step.decision
             break
         except NoMatch as exc:
-            if exc.certain:
-                continue
-            if not step.gives:
+            if not step.gives and not exc.certain:
                 doubt = doubt or _unsure(step, str(exc))
-            elif not closest:
+            elif step.gives and not closest and (exc.fits or not exc.certain):
                 closest = f"{step.grant.permission.name}: {exc}"
     else:
         found = _with_reason(found, closest)
     return found if doubt is None else stricter(doubt, found)
 
 
-def _asked(plan: _Plan, sentence: str) -> Decision:
+def _asked(plan: _Plan, sentence: str, command: object = None) -> Decision:
     """Return the decision about a call that cannot be read: never an allow."""
     decision = _with_reason(plan.finally_, sentence)
     for step in plan.steps:
-        if not step.gives:
-            return stricter(decision, _unsure(step, sentence))
+        if not step.gives and (not isinstance(command, str) or step.grant.permission.may_mean(command)):
+            decision = stricter(decision, _unsure(step, sentence))
     return stricter(decision, Decision("ask", "lead", sentence, BUILT_IN))
 
 

@@ -169,4 +169,4 @@ def _glob(capture: Capture, text: str, generous: bool) -> ValueGlob:
         raise BadTemplate(f'has an exclusion {text!r}; write a rule with permission and decide = "deny" instead')
     if capture.kind == "path" and (text.startswith(("/", "~", "\\")) or ".." in text.split("/")):
         raise BadTemplate(f"has a pattern {text!r} that leads outside the workspace; paths are relative to it")
-    return ValueGlob(text, generous)
+    return ValueGlob(text, generous, capture.kind == "path")

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hearth.policy import shell
 from hearth.policy.matchers import WRAPPERS
-from hearth.policy.protected import TRIGGERS, ProtectedFiles
+from hearth.policy.protected import TRIGGERS, ProtectedFiles, with_variables
 
 SHELL_TOOL = "Bash"
 # Clients' own tools that write no file.
@@ -165,6 +165,7 @@ class _Search:
             return None
         if self._protected.has_workspace and _BREAKS.search(command):
             return _settings("the current folder")
+        command = with_variables(command)
         joined = command.replace("'", "").replace('"', "")
         texts = dict.fromkeys((command, joined, joined.replace("\\", ""), joined.replace("\\", "/")))
         for text in texts:

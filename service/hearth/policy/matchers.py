@@ -72,6 +72,11 @@ class CommandTemplate(NamedTuple):
     items: tuple[Item, ...]
 
     @property
+    def program(self) -> str:
+        """Name of the program, which every template begins with."""
+        return str(self.items[0])
+
+    @property
     def captures(self) -> list[Capture]:
         """Captures in the order in which they stand."""
         return list(_captures(self.items))
@@ -335,4 +340,4 @@ def check_patterns(patterns: Sequence[BoundPattern], found: Captured) -> None:
             raise NoMatch("the value of {} is too long for a pattern", capture)
         results = map(glob.matches, values)
         if not (any(results) if glob.generous else all(results)):
-            raise NoMatch("{} is not {}", ", ".join(values), glob.text, certain=True)
+            raise NoMatch("{} is not {}", ", ".join(values), glob.text, fits=True)

@@ -5,6 +5,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from hearth.policy import shell
 from hearth.policy.captures import NoMatch, Surroundings
 from hearth.policy.matchers import ArgumentTemplate, BoundPattern, Captured, CommandTemplate, check_patterns
 from hearth.policy.patterns import EVERYTHING, PatternSet
@@ -66,6 +67,10 @@ class Permission(Record):
     arguments: ArgumentTemplate | None = None
     source: str = BUILT_IN
 
+    def may_mean(self, command: str) -> bool:
+        """Tell whether a command that cannot be split might be one that the permission covers."""
+        return not self.commands or any(shell.may_run(command, template.program) for template in self.commands)
+
     @property
     def looks_at_arguments(self) -> bool:
         """Whether the tool's name alone does not tell."""
@@ -84,7 +89,7 @@ class RoleGrant(Record):
     source: str
 
     def match_command(self, words: Sequence[str], around: Surroundings) -> Captured:
-        """Return the captured values of a simple command. Raises NoMatch, which is certain if every template is."""
+        """Return the captured values of a simple command. Raises NoMatch."""
         refusals = []
         for template, patterns in zip(self.permission.commands, self.patterns, strict=True):
             try:
@@ -93,8 +98,9 @@ class RoleGrant(Record):
                 return found
             except NoMatch as exc:
                 refusals.append(exc)
-        # One template that might be meant is enough for doubt.
-        raise min(refusals, key=lambda refusal: refusal.certain)
+        # A template that fits, with other values, has understood the command. Else one that might be meant is enough
+        # for doubt.
+        raise next((refusal for refusal in refusals if refusal.fits), min(refusals, key=lambda each: each.certain))
 
     def match_arguments(self, values: Mapping[str, object], around: Surroundings) -> Captured:
         """Return the captured values of a tool's arguments. Raises NoMatch."""

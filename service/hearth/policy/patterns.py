@@ -117,26 +117,28 @@ NOTHING = PatternSet(())
 
 
 class ValueGlob(NamedTuple):
-    """Glob over a captured value. `generous`: it takes access away."""
+    """Glob over a captured value. `generous`: it takes access away. `is_path`: `./` means the workspace."""
 
     text: str
     generous: bool = False
+    is_path: bool = False
 
     def matches(self, value: str) -> bool:
         """Tell whether the captured value matches."""
         if self.generous:
             value = unicodedata.normalize("NFKC", value)
-        return _of_values(self.text, self.generous).fullmatch(value) is not None
+        return _of_values(self).fullmatch(value) is not None
 
 
 @lru_cache(maxsize=4096)
-def _of_values(pattern: str, generous: bool) -> re.Pattern[str]:
-    """Compile a glob over a branch, a path or a word; `./` at its beginning means the workspace."""
-    pattern = pattern.removeprefix("./")
-    # `src/**` is the folder and everything in it.
-    tail = "(?:/.*)?" if pattern.endswith("/**") else ""
-    pattern = pattern.removesuffix("/**") if tail else pattern
+def _of_values(glob: ValueGlob) -> re.Pattern[str]:
+    pattern, tail = glob.text, ""
+    if glob.is_path:
+        pattern = pattern.removeprefix("./")
+        if pattern.endswith("/**"):
+            # The folder itself, and everything in it.
+            pattern, tail = pattern.removesuffix("/**"), "(?:/.*)?"
     wildcards = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
     pieces = re.findall(r"\*\*|\*|\?|[^*?]+", pattern)
     expression = "".join(wildcards.get(piece) or re.escape(piece) for piece in pieces) + tail
-    return re.compile(expression, re.DOTALL | (re.IGNORECASE if generous else 0))
+    return re.compile(expression, re.DOTALL | (re.IGNORECASE if glob.generous else 0))

@@ -86,17 +86,24 @@ class ProtectedFiles:
 
 def expanded(path: str) -> str:
     """Return a path with the names that shells and clients have for the home replaced."""
-    if "$" in path:
-        home = paths.home_dir()
-        for variable, usual in (("XDG_CONFIG_HOME", ".config"), ("XDG_STATE_HOME", ".local/state"), ("HOME", "")):
-            value = os.environ.get(variable) or os.path.join(home, usual)
-            path = path.replace(f"${{{variable}}}", value).replace(f"${variable}", value)
+    path = with_variables(path)
     if path.startswith("~"):
         home = paths.home_dir()
         name, slash, rest = path[1:].partition("/")
         if name in ("", "+", os.path.basename(home)):
             return home + slash + rest
     return path
+
+
+def with_variables(text: str) -> str:
+    """Return a text with the variables that lead to protected folders replaced."""
+    if "$" not in text:
+        return text
+    home = paths.home_dir()
+    for variable, usual in (("XDG_CONFIG_HOME", ".config"), ("XDG_STATE_HOME", ".local/state"), ("HOME", "")):
+        value = os.environ.get(variable) or os.path.join(home, usual)
+        text = text.replace(f"${{{variable}}}", value).replace(f"${variable}", value)
+    return text
 
 
 def _real(path: str) -> str:

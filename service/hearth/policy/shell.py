@@ -40,6 +40,11 @@ RESERVED = frozenset({
     "function", "if", "in", "nocorrect", "noglob", "repeat", "select", "then", "time", "until", "while", "[[", "]]",
     "always", "-",
 })  # fmt: skip
+_QUOTES = re.compile(r"['\"\\]")
+# Expansions and substitutions anywhere, globs and braces where a command begins, and programs that take a program.
+_MAKES_NAMES = re.compile(
+    r"[$`]|(?:^|[;&|(){}!\n])\s*[^\s;&|]*[*?\[{~]|\b(?:eval|exec|source|env|sudo|xargs|sh|bash|zsh|dash|base64|alias)\b"
+)
 _PHRASES = {
     "$": "an expansion or a substitution (`$`)",
     "`": "a substitution (backtick)",
@@ -84,6 +89,15 @@ def split(command: str) -> list[SimpleCommand]:
     if len(command) > COMMAND_CHARACTERS_LIMIT:
         raise Unsplittable(f"over {COMMAND_CHARACTERS_LIMIT} characters")
     return _Splitter(command).split()
+
+
+def may_run(command: str, program: str) -> bool:
+    """Tell whether a command that cannot be split might run a program: its name occurs, or may be put together.
+
+    For rules that take access away; a program that runs others (`bash x`, `make`) is not seen through.
+    """
+    bare = _QUOTES.sub("", command).casefold()
+    return program.casefold() in bare or not bare.isascii() or _MAKES_NAMES.search(bare) is not None
 
 
 def unseen(text: str) -> str | None:
@@ -165,6 +179,8 @@ class _Splitter:
             raise Unsplittable(f"the reserved word `{self._words[0]}`")
         if not self._words[0]:
             raise Unsplittable("an empty word for a command")
+        if self._words[0].startswith("%"):
+            raise Unsplittable("a job (`%`) for a command")
         self._commands.append(SimpleCommand(tuple(self._words)))
         self._words = []
 
