@@ -43,7 +43,8 @@ class Splice(NamedTuple):
 
     table: Table
     name: str
-    entry: dict[str, Any]  # as it was written
+    # As it was written. A list are the elements that were added to a list: the client's hooks.
+    entry: dict[str, Any] | list[Any]
     at: tuple[str, ...]  # the replaced or added part: the entry, or the outermost table that was empty or missing
     was: str | None  # the text that was there; None: there was none
 
@@ -258,11 +259,17 @@ class _Undoing:
         return bool(failed) and (is_lost or not _has_keys(current, self._former))
 
     def _is_as_written(self, splice: Splice) -> bool:
+        if isinstance(splice.entry, list):
+            whole = [*(editor.value_at(self._former, splice.keys) or ()), *splice.entry]
+            if editor.value_at(self._current, splice.keys) != whole:
+                return False
         return splice.was is not None and splice.at == splice.keys and not self._told(splice)
 
     def _told(self, splice: Splice) -> dict[str, Any]:
         """Return the settings that the user has changed on the bridge's entry since."""
         current = editor.value_at(self._current, splice.keys)
+        if not isinstance(splice.entry, dict):
+            return {}
         return {key: value for key, value in current.items() if key in KEPT and value != splice.entry.get(key)}
 
     def _bring_back(self, splices: list[Splice]) -> None:
@@ -277,6 +284,10 @@ class _Undoing:
 
     def _without(self, splice: Splice) -> bytes:
         former = editor.value_at(self._former, splice.keys)
+        if isinstance(splice.entry, list):
+            rest = [each for each in editor.value_at(self._current, splice.keys) if each not in splice.entry]
+            if rest:
+                return editor.put(self._trace.path, self.data, splice.table.keys, {splice.name: rest})
         if splice.was is None or not isinstance(former, dict):
             return _taken(self._trace.path, self.data, splice, editor.value_at(self._former, splice.at))
         # Settings that were made for the bridge apply to the original server, too.
@@ -284,8 +295,10 @@ class _Undoing:
         return editor.put(self._trace.path, self.data, splice.table.keys, {splice.name: entry})
 
 
-def _is_ours(current: Any, entry: dict[str, Any]) -> bool:
+def _is_ours(current: Any, entry: dict[str, Any] | list[Any]) -> bool:
     """Tell whether an entry still starts our bridge, whatever else the client keeps in it."""
+    if isinstance(entry, list):
+        return isinstance(current, list) and any(each in current for each in entry)
     return isinstance(current, dict) and (current == entry or _meaning(current) == _meaning(entry))
 
 

@@ -49,7 +49,7 @@ class TableOutcome(NamedTuple):
     is_exact: bool = False  # every byte is as before
 
 
-class _Step(NamedTuple):
+class EditStep(NamedTuple):
     """Planned change: the new bytes (None: no file) and the trace to keep from then on (None: no trace)."""
 
     outcome: TableOutcome
@@ -76,12 +76,12 @@ def connect(
         name: (server, entry_command(places, prepared, ["--server", server] if server else []))
         for name, server in servers.items()
     }
-    return _change(table, dry_run, lambda data, trace: _connected(table, bridges, data, trace))
+    return changed(table, dry_run, lambda data, trace: _connected(table, bridges, data, trace))
 
 
 def disconnect(table: Table, dry_run: bool = False) -> TableOutcome:
     """Restore the original entries of a table. As in `connect`, an error leaves the file as it was."""
-    return _change(table, dry_run, lambda data, trace: _disconnected(table, data, trace))
+    return changed(table, dry_run, lambda data, trace: _disconnected(table, data, trace))
 
 
 def connected() -> list[Table]:
@@ -94,7 +94,8 @@ def damaged() -> list[str]:
     return backups.every().problems
 
 
-def _change(table: Table, dry_run: bool, make: Callable[[bytes | None, Trace | None], _Step]) -> TableOutcome:
+def changed(table: Table, dry_run: bool, make: Callable[[bytes | None, Trace | None], EditStep]) -> TableOutcome:
+    """Change a file in the way that `make` returns for its bytes and its trace. Raises Refused, FileAccessError."""
     with edited_files.held(table.path):
         former = backups.load(table.path)
         for _ in range(_ATTEMPTS):
@@ -105,7 +106,7 @@ def _change(table: Table, dry_run: bool, make: Callable[[bytes | None, Trace | N
     raise Refused(f"{table.path} is being changed by somebody else at the same time; nothing was done, try again")
 
 
-def _is_written(path: str, data: bytes | None, step: _Step, former: Trace | None) -> bool:
+def _is_written(path: str, data: bytes | None, step: EditStep, former: Trace | None) -> bool:
     """Write the change unless the file differs from `data`. Store first what is needed to undo the change."""
     if step.lost is not None:
         backups.set_aside(step.lost)
@@ -145,13 +146,13 @@ def _restore(former: Trace | None, new: Trace | None) -> None:
 # --- connecting
 
 
-def _connected(table: Table, bridges: Bridges, data: bytes | None, trace: Trace | None) -> _Step:
+def _connected(table: Table, bridges: Bridges, data: bytes | None, trace: Trace | None) -> EditStep:
     document = parse(table.path, data or b"")
     found = {each.name: each for each in found_in(table, document)}
-    ours = {splice.name: splice for splice in _of(trace, table)}
+    ours = {splice.name: splice for splice in splices_of(trace, table)}
     wanted, notes = _wanted(table, bridges, found, ours)
     if not wanted:
-        return _Step(TableOutcome(table, [], notes), data, trace)
+        return EditStep(TableOutcome(table, [], notes), data, trace)
     new = editor.put(table.path, data or b"", table.keys, wanted)
     former = editor.written(table.path, data or b"", table.keys, [name for name in wanted if name in found])
     now = editor.written(table.path, new, table.keys, wanted)
@@ -162,15 +163,15 @@ def _connected(table: Table, bridges: Bridges, data: bytes | None, trace: Trace 
     splices = [
         ours[name]._replace(entry=entry)
         if name in ours
-        else _splice(table, name, entry, document, former.get(name), data)
+        else splice_for(table, name, entry, document, former.get(name), data)
         for name, entry in wanted.items()
     ]
     outcome = TableOutcome(table, changes, notes, is_made=data is None)
-    made, is_lossy = _traced(table, data, new, trace, splices)
-    return _keeping(_Step(outcome, new, made), trace, is_lossy)
+    made, is_lossy = traced(table, data, new, trace, splices)
+    return keeping(EditStep(outcome, new, made), trace, is_lossy)
 
 
-def _keeping(step: _Step, trace: Trace | None, is_lossy: bool) -> _Step:
+def keeping(step: EditStep, trace: Trace | None, is_lossy: bool) -> EditStep:
     """Return the step; it sets the original aside, with a note, if the original would be lost with its trace."""
     if trace is None or not trace.original or not is_lossy:
         return step
@@ -182,7 +183,7 @@ def _keeping(step: _Step, trace: Trace | None, is_lossy: bool) -> _Step:
     return step._replace(outcome=step.outcome._replace(notes=notes), lost=trace)
 
 
-def _of(trace: Trace | None, table: Table) -> list[Splice]:
+def splices_of(trace: Trace | None, table: Table) -> list[Splice]:
     """Return the splices of one table, under any name of the file and for any client."""
     return [splice for splice in trace.splices if splice.table.keys == table.keys] if trace else []
 
@@ -220,8 +221,13 @@ def _reason_to_leave(former: ClientServer, entry: dict[str, Any], server: str, o
     return "is switched off in the client, and was left as it is" if former.disabled else None
 
 
-def _splice(
-    table: Table, name: str, entry: dict[str, Any], document: Document, former: str | None, data: bytes | None
+def splice_for(
+    table: Table,
+    name: str,
+    entry: dict[str, Any] | list[Any],
+    document: Document,
+    former: str | None,
+    data: bytes | None,
 ) -> Splice:
     """Return the splice that undoes one entry: it depends on what was in its place before."""
     if former is not None:
@@ -238,7 +244,7 @@ def _splice(
     return Splice(table, name, entry, (*table.keys, name), None)
 
 
-def _traced(
+def traced(
     table: Table, data: bytes | None, new: bytes, trace: Trace | None, splices: list[Splice]
 ) -> tuple[Trace, bool]:
     """Return the new trace, and whether the file lacks content that it had before it was first connected."""
@@ -258,30 +264,30 @@ def _traced(
 # --- disconnecting
 
 
-def _disconnected(table: Table, data: bytes | None, trace: Trace | None) -> _Step:
-    mine = _of(trace, table)
+def _disconnected(table: Table, data: bytes | None, trace: Trace | None) -> EditStep:
+    mine = splices_of(trace, table)
     if trace is None or not mine:
-        return _Step(TableOutcome(table, [], []), data, trace)
+        return EditStep(TableOutcome(table, [], []), data, trace)
     rest = [splice for splice in trace.splices if splice not in mine]
     if data is None:
         # The removal may be deliberate. A copy can be put back by hand; a file that reappears is a surprise.
         note = f"{table.path} is gone, and was not brought back"
-        step = _Step(TableOutcome(table, [], [note]), data, trace._replace(splices=rest) if rest else None)
-        return _keeping(step, trace, is_lossy=True)
+        step = EditStep(TableOutcome(table, [], [note]), data, trace._replace(splices=rest) if rest else None)
+        return keeping(step, trace, is_lossy=True)
     if data == trace.original:
         note = f"{table.path} is as it was before it was connected; somebody has brought it back"
-        return _Step(TableOutcome(table, [], [note]), data, None)
+        return EditStep(TableOutcome(table, [], [note]), data, None)
     if not rest and backups.digest(data) == trace.left:
         changes = _changes_back(table, mine, data, trace.original)
         outcome = TableOutcome(table, changes, [], is_removed=trace.original is None, is_exact=True)
-        return _Step(outcome, trace.original, None)
+        return EditStep(outcome, trace.original, None)
     undone = backups.undone(trace, data, mine)
     changes = _changes_back(table, undone.splices, data, undone.data)
     outcome = TableOutcome(table, changes, undone.notes, is_removed=undone.data is None)
     left = [splice for splice in mine if splice not in undone.splices and splice.keys not in undone.gone]
     whole = backups.undone(trace, data, trace.splices) if rest else undone
-    step = _Step(outcome, undone.data, _trace_of_rest(trace, data, undone.data, whole.data, rest, left))
-    return _keeping(step, trace, whole.is_lossy)
+    step = EditStep(outcome, undone.data, _trace_of_rest(trace, data, undone.data, whole.data, rest, left))
+    return keeping(step, trace, whole.is_lossy)
 
 
 def _trace_of_rest(

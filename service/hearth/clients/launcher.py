@@ -40,6 +40,9 @@ for packages in (os.path.join(environment, "lib", version, "site-packages"), {pa
     if os.path.isdir(os.path.join(packages, "hearth", "bridge")):
         break
 else:
+    # A hook that is left over after an uninstallation must not block its client's tools.
+    if sys.argv[1:2] == ["hook"]:
+        sys.exit(0)
     sys.exit("hearth: there is no Hearth in %s: install it again, then type `hearth doctor --fix`" % packages)
 # At the end, where nothing of the standard library can be shadowed.
 sys.path.append(packages)

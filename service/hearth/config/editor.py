@@ -84,7 +84,7 @@ HEADER = """\
 # --- any file
 
 
-def put(path: str, data: bytes, keys: Keys, entries: Mapping[str, Entry]) -> bytes:
+def put(path: str, data: bytes, keys: Keys, entries: Mapping[str, Any]) -> bytes:
     """Return the file with these entries in the table at the keys; each replaces an entry of its name.
 
     Missing tables on the path are added. Raises ConfigError.

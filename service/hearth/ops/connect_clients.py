@@ -4,10 +4,12 @@ A file that cannot be changed does not prevent the change of another.
 """
 
 import os
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, NamedTuple
 
-from hearth.clients import backups, bridge_entries, discovery
+from hearth.clients import backups, bridge_entries, discovery, hooks
 from hearth.clients.bridge_entries import WHOLE, TableOutcome
 from hearth.clients.discovery import ClientServer
 from hearth.clients.table import Table
@@ -16,7 +18,9 @@ from hearth.errors import ConfigError, HearthError
 from hearth.ops.tool_caller import Trial
 from hearth.paths import Places
 
-Item = TypeVar("Item")
+# As the policy has it (hook_wait); a person needs that long to decide, and clients wait longer.
+HOOK_WAIT_SECONDS = 50.0
+_HOOK_WAIT_LIMIT = 600
 # Keys of an entry that identify the server.
 _DEFINITION = ("command", "args", "env", "cwd", "url", "headers")
 
@@ -44,31 +48,55 @@ class Links(NamedTuple):
         return [outcome for outcome in self.outcomes if outcome.changes]
 
 
-def linked(plans: Iterable[TablePlan], places: Places, dry_run: bool) -> Links:
+class HookPlan(NamedTuple):
+    """Plan for the hooks of some clients; with a role token in a file, if one is given."""
+
+    tables: Sequence[Table] = ()
+    token_file: str | None = None
+
+
+NO_HOOKS = HookPlan()
+
+
+def linked(plans: Iterable[TablePlan], places: Places, dry_run: bool, hooked: HookPlan = NO_HOOKS) -> Links:
     """Connect the clients as planned, or only return the changes."""
     plans = list(plans)
+    wait = hook_wait(places) if hooked.tables else 0.0
+    steps: list[Callable[[], TableOutcome]] = [partial(_link, plan, places, dry_run) for plan in plans]
+    steps += [partial(hooks.connect, table, places, wait, hooked.token_file, dry_run) for table in hooked.tables]
+    return _changed(steps)._replace(plans=plans)
 
-    def connect(plan: TablePlan) -> TableOutcome:
-        outcome = bridge_entries.connect(plan.table, plan.replace, plan.whole, places, dry_run)
-        return outcome._replace(notes=outcome.notes + plan.notes)
 
-    return _changed(connect, plans)._replace(plans=plans)
+def _link(plan: TablePlan, places: Places, dry_run: bool) -> TableOutcome:
+    outcome = bridge_entries.connect(plan.table, plan.replace, plan.whole, places, dry_run)
+    return outcome._replace(notes=outcome.notes + plan.notes)
 
 
 def restored(tables: Iterable[Table], dry_run: bool) -> Links:
     """Disconnect the tables, or only return the changes."""
-    return _changed(lambda table: bridge_entries.disconnect(table, dry_run), tables)
+    return _changed(partial(bridge_entries.disconnect, table, dry_run) for table in tables)
 
 
-def _changed(change: Callable[[Item], TableOutcome], items: Iterable[Item]) -> Links:
+def _changed(steps: Iterable[Callable[[], TableOutcome]]) -> Links:
     done, code = Links([], [], []), 0
-    for item in items:
+    for step in steps:
         try:
-            done.outcomes.append(change(item))
+            done.outcomes.append(step())
         except HearthError as exc:
             code = code or exc.exit_code
             done.problems.extend(each for each in sentences(exc) if each not in done.problems)
     return done._replace(exit_code=code)
+
+
+def hook_wait(places: Places) -> float:
+    """Return the time that the policy gives a hook's decision, in seconds; the default without a usable policy."""
+    path = os.path.join(os.path.dirname(places.config_file()), "policy.toml")
+    try:
+        with open(path, "rb") as file:
+            found = tomllib.load(file).get("hook_wait")
+    except (OSError, ValueError):
+        return HOOK_WAIT_SECONDS
+    return float(found) if isinstance(found, int | float) and 0 < found <= _HOOK_WAIT_LIMIT else HOOK_WAIT_SECONDS
 
 
 def connected_below(folder: str) -> list[Table]:
@@ -100,15 +128,15 @@ def handwritten(folder: str | None) -> list[ClientServer]:
     return found
 
 
-def _connected_where(condition: Callable[[dict[str, Any]], bool]) -> list[Table]:
+def _connected_where(condition: Callable[[object], bool]) -> list[Table]:
     splices = (splice for trace in backups.every().traces for splice in trace.splices)
     return list(dict.fromkeys(splice.table for splice in splices if condition(splice.entry)))
 
 
 def _words(value: Any) -> Iterator[str]:
-    """Yield every string of an entry, in the order of the file."""
+    """Yield every string of an entry, in the order of the file; a hook's command is one string of several words."""
     if isinstance(value, str):
-        yield value
+        yield from value.split() if " hook " in value else (value,)
     elif isinstance(value, dict):
         for each in value.values():
             yield from _words(each)

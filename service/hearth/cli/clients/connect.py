@@ -11,14 +11,14 @@ from hearth.bridge.options import MODES
 from hearth.cli.clients import client_changes, import_
 from hearth.cli.daemon_choice import with_places
 from hearth.cli.messages import complain, confirm, note, print_json, styled, tell
-from hearth.clients import backups, bridge_entries, discovery
+from hearth.clients import backups, bridge_entries, discovery, hooks
 from hearth.clients.bridge_entries import TableOutcome
 from hearth.clients.discovery import ClientServer
 from hearth.clients.launcher import bridge_command, client_config
 from hearth.clients.table import KINDS, PROJECT, SCOPES, Table
 from hearth.errors import ConfigError, Refused
 from hearth.ops import connect_clients, tool_caller
-from hearth.ops.connect_clients import LeftAlone, TablePlan, linked
+from hearth.ops.connect_clients import NO_HOOKS, HookPlan, LeftAlone, TablePlan, linked
 from hearth.ops.import_servers import title
 from hearth.output import table, terminal
 from hearth.output.terminal import Spinner
@@ -40,6 +40,8 @@ _FOR_PRINT = {
 @click.option("--each", "way", flag_value="each", help="Replace entries that Hearth serves; add none.")
 @click.option("--one", "way", flag_value="one", help="Add one entry that offers every server; replace none.")
 @click.option("--scope", type=click.Choice(SCOPES), help="Only these files. Those of a project are touched only so.")
+@click.option("--hooks", "with_hooks", is_flag=True, help="Also have its hooks ask Hearth's policy.")
+@click.option("--token-file", metavar="PATH", help="With --hooks: the role token of this client.")
 @click.option("--no-try", is_flag=True, help="Replace entries without trying their servers through Hearth first.")
 @click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do it without asking.")
@@ -59,6 +61,8 @@ def connect(
     every: bool,
     way: str | None,
     scope: str | None,
+    with_hooks: bool,
+    token_file: str | None,
     no_try: bool,
     dry_run: bool,
     yes: bool,
@@ -75,6 +79,9 @@ def connect(
     Without a client it lists those that are on this machine. Files of a project (.mcp.json, .vscode/mcp.json and the
     like) are shared with others and are touched only with --scope project.
 
+    With --hooks the client's own tools (Bash, Edit and so on) are held to the policy, too: Claude Code, Codex and
+    Gemini CLI then run `hearth hook` before each of them. Without a policy.toml these hooks do nothing.
+
     With --print nothing is written: it prints the entry as most clients want it, as JSON. With --server that
     offers one server under its tools' own names; with --mode search the agent is given five tools that find,
     describe and call all others, with --mode auto only where there are many.
@@ -85,6 +92,7 @@ def connect(
       hearth connect claude-code cursor
       hearth connect --all --dry-run
       hearth connect codex --one --yes
+      hearth connect claude-code --hooks
       hearth connect --print --server github --server time
       hearth connect --print --mode search
       hearth connect --print --token-file ~/.local/state/hearth/roles/mcp/dev.token
@@ -97,11 +105,14 @@ def connect(
             raise click.UsageError(f"{option} goes with --print.")
     if clients and every:
         raise click.UsageError("Name clients, or say --all: not both.")
+    if token_file and not with_hooks:
+        raise click.UsageError("--token-file goes with --hooks.")
     if not clients and not every:
         return show_clients(as_json)
     planned, found, problems = _plans(places, client_changes.check_names(clients), scope, way)
     code = ConfigError.exit_code if problems else 0
-    links = linked(planned, places, dry_run=True)
+    hooked = _hooked(clients, planned, token_file) if with_hooks else NO_HOOKS
+    links = linked(planned, places, True, hooked)
     left: list[LeftAlone] = []
     if not dry_run and links.changed:
         if not as_json:
@@ -109,7 +120,7 @@ def connect(
         _ask(yes, as_json)
         if not no_try:
             planned, left = _answering(places, planned, found)
-        links = linked(planned, places, dry_run=False)
+        links = linked(planned, places, False, hooked)
     problems += [problem for problem in links.problems if problem not in problems]
     if as_json:
         changes = [client_changes.document(outcome, "connected", dry_run) for outcome in links.outcomes]
@@ -148,6 +159,16 @@ def _plans(
             planned += connect_clients.plans(found, servers, backups.imported, way)
             entries += [each for mine in found.values() for each in mine]
     return planned, entries, problems
+
+
+def _hooked(clients: tuple[str, ...], planned: list[TablePlan], token_file: str | None) -> HookPlan:
+    """Return the plan for hooks: of the named clients, or of all that are on this machine and have hooks."""
+    for client in clients:
+        if client not in hooks.HOOKED:
+            message = f"{title(client)} has no hooks that Hearth knows"
+            raise click.UsageError(f"{message}; --hooks is for {', '.join(hooks.HOOKED)}.")
+    here = dict.fromkeys(plan.table.client for plan in planned)
+    return HookPlan(hooks.tables(list(here)), token_file and os.path.abspath(token_file))
 
 
 def _answering(

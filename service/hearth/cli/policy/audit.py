@@ -15,13 +15,13 @@ from typing import Any
 import click
 
 from hearth.cli.daemon import logs
-from hearth.cli.messages import complain, note
-from hearth.cli.target import WholeNumber, complete_server, with_places
+from hearth.cli.daemon_choice import WholeNumber, complete_server, with_places
+from hearth.cli.messages import complain, json_option, json_text, note, tell
 from hearth.control_client import systemd_unit
 from hearth.errors import HearthError, Refused
 from hearth.host import private_files
 from hearth.host.folders import refusal
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
 from hearth.paths import Places
 from hearth.policy import audit_reading
 from hearth.policy.audit_files import AuditHead
@@ -83,7 +83,7 @@ def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--export", metavar="PATH", type=click.Path(dir_okay=False),
               help="Write the selected rows to a new file, an object on a line; all without -n.")  # fmt: skip
 @click.option("--verify", is_flag=True, help="Check that no row was changed, removed or cut off.")
-@documents.json_option("Print an object on a line for each row.")
+@json_option("Print an object on a line for each row.")
 @with_places
 def audit(
     places: Places,
@@ -160,7 +160,7 @@ def _iso(at: float) -> str:
 
 def json_line(row: AuditRow) -> str:
     """Return a row as JSON on one line."""
-    return documents.text(document(row), indent=None)
+    return json_text(document(row), indent=None)
 
 
 def cells(row: AuditRow) -> list[str]:
@@ -235,7 +235,7 @@ def _export(places: Places, wanted: AuditFilter, lines: int | None, path: str, a
     except OSError as exc:
         raise refusal("write", path, exc) from exc
     rows = "1 row is" if count == 1 else f"{count} rows are"
-    documents.tell(as_json, {"path": os.path.abspath(path), "rows": count}, f"{rows} in {path}, for you only.")
+    tell(as_json, {"path": os.path.abspath(path), "rows": count}, f"{rows} in {path}, for you only.")
     return 0
 
 
@@ -250,7 +250,7 @@ def _refuse_with_verify(**others: object) -> None:
 
 def _verify(places: Places, begin: float | None, as_json: bool) -> int:
     found = audit_reading.verify(places.audit, recorded_heads(places, begin))
-    documents.tell(as_json, {"ok": found.ok, **found._asdict(), "path": places.audit}, *_summary(places, found))
+    tell(as_json, {"ok": found.ok, **found._asdict(), "path": places.audit}, *_summary(places, found))
     if not as_json:
         complain(*map(table.clean, found.problems))
     return 0 if found.ok else HearthError.exit_code

@@ -9,12 +9,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from hearth.cli.daemon.logs import span
-from hearth.cli.messages import complain, completed
-from hearth.cli.target import places_of, with_places
+from hearth.cli.daemon_choice import places_of, with_places
+from hearth.cli.messages import complain, completed, json_option, tell
 from hearth.errors import FileAccessError, HearthError, Refused
 from hearth.host import private_files
 from hearth.host.folders import make_private, refusal
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
 from hearth.paths import Places, safe_name
 from hearth.policy.audit_files import AuditEntry
 from hearth.policy.audit_store import AuditStore
@@ -47,7 +47,7 @@ def role() -> None:
 @click.option("--label", metavar="TEXT", default="", help="A note for `hearth role list`.")
 @click.option("--out", metavar="PATH", type=click.Path(dir_okay=False),
               help="The file to write, which must not exist.  [default: one below Hearth's state folder]")  # fmt: skip
-@documents.json_option()
+@json_option()
 @with_places
 def token(
     places: Places, role: str, agent_id: str | None, expires: str, label: str, out: str | None, as_json: bool
@@ -78,7 +78,7 @@ def token(
         raise
     (issued,) = (each for each in tokens.list() if each.id == token_id(text))
     command = shlex.join(["hearth", "bridge", *places.arguments(), "--token-file", path])
-    documents.tell(
+    tell(
         as_json,
         {**document(issued, time.time()), "path": path, "command": command},
         table.clean(f"A token for the role {role!r} is in {path}: {_until(issued)}. Its id is {issued.id}."),
@@ -138,7 +138,7 @@ def list_(places: Places, as_json: bool) -> None:
     ]
     lines = table.ranked(columns, cells, terminal.width())
     nothing = "There is no role token. `hearth role token ROLE` issues one."
-    documents.tell(as_json, [document(each, now) for each in tokens], *(lines if tokens else [nothing]))
+    tell(as_json, [document(each, now) for each in tokens], *(lines if tokens else [nothing]))
 
 
 def _complete_id(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -152,7 +152,7 @@ def _complete_id(ctx: click.Context, parameter: click.Parameter, incomplete: str
 
 @role.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=_complete_id)
-@documents.json_option()
+@json_option()
 @with_places
 def revoke(places: Places, ids: tuple[str, ...], as_json: bool) -> int:
     """Revoke tokens, for good. A running daemon refuses them from now on. The beginning of an id is enough.
@@ -174,7 +174,7 @@ def revoke(places: Places, ids: tuple[str, ...], as_json: bool) -> int:
             problems.append(str(exc))
     now = time.time()
     lines = [table.clean(f"{each.id} (role {each.role!r}) is revoked.") for each in revoked]
-    documents.tell(as_json, [document(each, now) for each in revoked], *lines)
+    tell(as_json, [document(each, now) for each in revoked], *lines)
     complain(*problems)
     return FileAccessError.exit_code if problems else 0
 
