@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.clients import Closed, FramesClient, Message, text_of
-from support.daemon import Scratch, server
+from support.daemon import Scratch, noted, server
 from support.kernel import until
 
 # Short enough for a test, long enough for a busy machine to send one in time.
@@ -31,10 +31,6 @@ def counted(scratch: Scratch) -> Path:
     ledger = scratch.home / "ledger"
     scratch.serve({"count": server("counting", ledger)}, heartbeat_interval=HEARTBEAT_SECONDS)
     return ledger
-
-
-def noted(ledger: Path, line: str) -> None:
-    until(lambda: ledger.exists() and line in ledger.read_text().splitlines(), f"the server notes {line!r}")
 
 
 def test_the_interval_of_heartbeats_is_told_to_the_bridge(scratch: Scratch) -> None:
@@ -182,8 +178,7 @@ def test_a_resent_or_replayed_call_runs_only_where_the_tool_is_safe_to_repeat(sc
         params = {"name": f"count__{tool}", "arguments": {"key": tool}}
         client.send_line(_request(number, "tools/call", params), **{mark: True})
     assert [text_of(client.answer_to(number)) for number in (1, 2)] == ["read read", "put put"]
-    refused = client.answer_to(3)
-    assert "may or may not have run" in refused["error"]["message"]
+    assert "may or may not have run" in client.answer_to(3)["error"]["message"]
     assert "once once" not in ledger.read_text()
 
 

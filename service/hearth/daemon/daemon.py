@@ -101,15 +101,11 @@ class Daemon:
         self._ended = asyncio.Event()
         places = self._places
         self.hub = Hub(
-            self._settings,
-            places.learned,
-            catalogue=places.catalogue,
-            pins=places.pins,
-            create_pack=self._create_pack,
+            self._settings, places.learned, catalogue=places.catalogue, pins=places.pins, create_pack=self._create_pack
         )
         self._status_line = StatusLine(self._notifier, self._summary)
         self.hub.news = self._status_line.news
-        self._acceptor = Acceptor(self, self._listener)
+        self._acceptor = Acceptor(self, self._listener, self._ports)
         self.own_addresses = self._acceptor.own_addresses
         self._upkeep = Upkeep(self, self._start, self._acceptor, self._listener)
         self.policy = PolicyService(places, self.hub)
@@ -117,7 +113,6 @@ class Daemon:
         # Before the daemon is in the registry: a process that reads the entry may send a signal at once.
         self._watch_signals()
         self._register()
-        self._acceptor.serve_ports(self._ports)
         self._acceptor.open()
         self._announce()
         self._meet_client()
@@ -140,7 +135,7 @@ class Daemon:
 
     def _announce(self) -> None:
         ways = [*([self._listener.path] if self._listener else []), *(["stdio"] if self._start.streams else [])]
-        where = ", ".join([*ways, *self._acceptor.ports()])
+        where = ", ".join([*ways, *self._acceptor.ports.addresses()])
         log.info("serving on %s as pid %d, activated by %s", where, os.getpid(), self._start.activation)
         for warning in self._settings.warnings:
             log.warning("%s", warning)
@@ -232,8 +227,8 @@ class Daemon:
             "configError": self._config_error,
             "activation": self._start.activation,
             "containment": children.containment(),
-            "http": self._acceptor.ports(),
-            "httpLost": self._acceptor.lost_ports(),
+            "http": self._acceptor.ports.addresses(),
+            "httpLost": self._acceptor.ports.lost(),
             "degraded": None,
             **({"policy": found} if (found := self.policy.describe()) else {}),
             **self.hub.describe(),
@@ -354,7 +349,7 @@ class Daemon:
         if failure:
             log.error("cannot write to standard output: %s", failure)
             self.exit_code = 1
-        if self._acceptor.ports() and not self._ending:
+        if self._acceptor.ports.addresses() and not self._ending:
             log.info("the client at stdio has left; HTTP is served until a signal ends it")
         else:
             self.shut_down("the client has left", reconnect=False)
