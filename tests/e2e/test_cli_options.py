@@ -82,9 +82,7 @@ def test_with_nothing_running_nothing_was_done(home: Home, verb: str) -> None:
 
 @pytest.mark.parametrize("verb", ["stop", "restart", "reload"])
 def test_json_asks_nothing_when_sessions_are_attached(home: Home, bridge: Bridge, verb: str) -> None:
-    refused = home.run(verb, "--json")
-    assert (refused.returncode, refused.stdout) == (5, "")
-    assert "say --yes" in refused.stderr
+    assert "say --yes" in home.refuses(5, verb, "--json")
     pid = home.json("status", "--json")["pid"]
     done = home.json(verb, "-y", "--json")
     if verb == "reload":
