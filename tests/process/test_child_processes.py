@@ -260,8 +260,7 @@ async def test_without_pidfds_as_on_macos_every_child_s_end_is_noticed_and_no_th
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr(os, "pidfd_open", refuse)
-    loop = asyncio.get_running_loop()
-    loop.set_default_executor(ThreadPoolExecutor(1))
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     children = [Child() for _ in range(3)]
     for number, child in enumerate(children):
         await child.run(f"import sys; sys.stdin.read(); sys.exit({number})")

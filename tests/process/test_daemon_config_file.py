@@ -60,8 +60,7 @@ def test_a_registry_that_cannot_be_written_costs_a_warning_and_nothing_else(scra
     scratch.configure({"newest": server("echo")})
     settled = time.time() - 5
     os.utime(scratch.config, (settled, settled))
-    client = scratch.frames()
-    assert text_of(client.call("newest__echo", text="not lost")) == "not lost"
+    assert text_of(scratch.frames().call("newest__echo", text="not lost")) == "not lost"
     assert daemon.stop() == 0
 
 
@@ -85,8 +84,7 @@ def test_a_daemon_that_starts_with_a_broken_config_uses_the_last_good_one(after_
     scratch = after_a_good_start
     scratch.write_config(BROKEN)
     scratch.start()
-    client = scratch.lines().initialized()
-    assert text_of(client.call("echo__echo", text="served")) == "served"
+    assert text_of(scratch.lines().initialized().call("echo__echo", text="served")) == "served"
 
 
 def test_the_status_and_the_log_say_that_the_last_good_config_is_in_force(after_a_good_start: Scratch) -> None:

@@ -244,8 +244,7 @@ def test_an_old_client_is_asked_for_samples_and_roots_in_its_own_words(stage: St
     ],
 )
 def test_a_wish_that_is_none_is_an_error_of_the_server(stage: Stage, actor: Actor, result: Message) -> None:
-    client = stage.legacy()
-    errand, puppet, call = actor.called_by(client)
+    errand, puppet, call = actor.called_by(stage.legacy())
     require(puppet, call, **result)
     error = errand.outcome().error
     assert error["code"] == FAILED
@@ -300,8 +299,7 @@ def test_a_client_that_leaves_in_the_midst_of_a_question_leaves_nothing_open(sta
     client = stage.legacy(silent=True)
     asked(actor, client)
     client.close()
-    other = stage.legacy(name="other")
-    errand, puppet, call = actor.called_by(other)
+    errand, puppet, call = actor.called_by(stage.legacy(name="other"))
     errand.finish(puppet, call, "next")
     assert len(actor.told("tools/call")) == 2
     assert actor.told(CANCELLED) == []

@@ -163,8 +163,7 @@ def test_a_level_outlives_the_daemon(stage: Stage, upstream: str) -> None:
     else:
         assert levels(actor) == ["error", "error"]
     talk(puppet, call, "after")
-    found = errand.outcome()
-    assert [entry["level"] for entry in found.logs] == list(LEVELS[4:])
+    assert [entry["level"] for entry in errand.outcome().logs] == list(LEVELS[4:])
 
 
 # --- requests

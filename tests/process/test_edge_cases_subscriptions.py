@@ -60,8 +60,7 @@ def heard(client: Client, subscription: object) -> str:
         assert params["_meta"] == {SUBSCRIPTION: subscription}
     else:
         assert set(params) == {"uri"}
-    uri: str = params["uri"]
-    return uri
+    return params["uri"]
 
 
 def assert_silent(client: Client) -> None:
@@ -129,8 +128,7 @@ def test_a_part_of_a_resource_is_told_to_who_wants_the_whole_and_once_to_who_wan
     actor = serve(stage, upstream)
     client = stage.guest(revision)
     if isinstance(client, ModernClient):
-        uris = ["made:dir", "made:dir/file"]
-        subscription = client.begin(LISTEN, notifications={"resourceSubscriptions": uris})
+        subscription = client.begin(LISTEN, notifications={"resourceSubscriptions": ["made:dir", "made:dir/file"]})
         client.next_notice(ACKNOWLEDGED)
     else:
         subscription = [client.subscribe(uri) for uri in ("made:dir", "made:dir/file")]
@@ -201,8 +199,7 @@ def test_a_resource_that_nobody_has_costs_the_stream_nothing_else(stage: Stage, 
     stage.modern("first").ask("tools/list")
     client = stage.modern()
     stream = client.begin(LISTEN, notifications={"resourceSubscriptions": [7, "made:one", "made:one", None]})
-    params = client.next_notice(ACKNOWLEDGED)["params"]
-    assert params["notifications"]["resourceSubscriptions"] == ["made:one"]
+    assert client.next_notice(ACKNOWLEDGED)["params"]["notifications"]["resourceSubscriptions"] == ["made:one"]
     puppet, _ = wanted(actor)
     update(actor, puppet, "made:one")
     assert heard(client, stream) == "made:one"

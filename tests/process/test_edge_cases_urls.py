@@ -46,8 +46,7 @@ def finish(actor: Actor, errand: Errand, text: str = "visited") -> Message:
     puppet, call = actor.next("tools/call")
     puppet.say(call, text)
     assert errand.outcome().text == text
-    params: Message = call["params"]
-    return params
+    return call["params"]
 
 
 def daemon_is_past_what_was_said(client: ModernClient) -> None:
@@ -134,8 +133,7 @@ def test_the_call_that_is_made_afresh_has_the_token_and_the_level_of_the_retry(s
     puppet.notify(COMPLETED, elicitationId="e-1")
     _, call = actor.next("tools/call")
     assert actor.told("logging/setLevel") == [{"level": "info"}]
-    token = call["params"]["_meta"]["progressToken"]
-    puppet.notify("notifications/progress", progressToken=token, progress=1)
+    puppet.notify("notifications/progress", progressToken=call["params"]["_meta"]["progressToken"], progress=1)
     puppet.notify("notifications/message", level="info", data="at work")
     puppet.say(call, "done")
     found = errand.outcome()
@@ -447,7 +445,6 @@ def test_a_legacy_client_gets_an_id_with_a_modern_server_s_page(stage: Stage) ->
 def test_a_page_that_a_legacy_client_cannot_be_shown_fails_the_call_with_the_reason(
     stage: Stage, revision: str, declared: Message, named: str
 ) -> None:
-    actor = stage.serve(MODERN)
-    errand, puppet, call = actor.called_by(stage.legacy(revision, capabilities=declared))
+    errand, puppet, call = stage.serve(MODERN).called_by(stage.legacy(revision, capabilities=declared))
     puppet.answer(call, resultType="input_required", inputRequests={"there": shown(page())})
     assert named in errand.outcome().error["message"]

@@ -50,8 +50,7 @@ def echo(speaker: Speaker, id: int) -> Message:
 
 
 def reason(answer: Message) -> str | None:
-    found: str | None = answer.get("error", {}).get("data", {}).get("reason")
-    return found
+    return answer.get("error", {}).get("data", {}).get("reason")
 
 
 def use_up(speaker: Speaker) -> Message:
@@ -200,8 +199,7 @@ def test_who_speaks_on_standard_input_is_limited_as_on_the_socket(scratch: Scrat
     client = StdioServer(scratch).initialized()
     for number in range(2):
         client.begin_call("count__read", id=f"long{number}", key=str(number), delay=LONG_MS)
-    refusal = client.call("echo__echo", text="x")
-    assert reason(refusal) == "in_flight_limit"
+    assert reason(client.call("echo__echo", text="x")) == "in_flight_limit"
     client.notify("notifications/cancelled", {"requestId": "long0"})
     assert "result" in client.call("echo__echo", text="x")
     assert any(reason(client.ask("ping")) == "rate_limit" for _ in range(TRIES))

@@ -258,8 +258,7 @@ def test_a_modern_call_s_own_level_and_progress_come_from_a_legacy_server_with_i
     ann = house.modern("ann")
     meta = {"io.modelcontextprotocol/logLevel": "debug", "progressToken": "mine"}
     puppet, call = called(server, ann, id_ := act(ann, _meta=meta))
-    token = call["params"]["_meta"]["progressToken"]
-    puppet.notify("notifications/progress", progressToken=token, progress=1)
+    puppet.notify("notifications/progress", progressToken=call["params"]["_meta"]["progressToken"], progress=1)
     puppet.notify("notifications/message", level="debug", data="fine")
     puppet.say(call, "done")
     found = outcome(ann, id_)

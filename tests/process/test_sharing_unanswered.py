@@ -40,8 +40,7 @@ def test_a_cancelled_call_of_a_modern_server_takes_its_questions_back(house: Hou
     puppet.answer(call, resultType="input_required", inputRequests=wishes)
     questions = [ann.next_question()["id"] for _ in wishes]
     ann.cancel(id_)
-    withdrawn = [ann.next_notice(CANCELLED)["params"]["requestId"] for _ in wishes]
-    assert sorted(withdrawn) == sorted(questions)
+    assert sorted([ann.next_notice(CANCELLED)["params"]["requestId"] for _ in wishes]) == sorted(questions)
     # Nobody called again.
     assert heard_nothing(ann)
     assert server.is_silent()
@@ -128,8 +127,7 @@ def test_a_question_belongs_to_the_oldest_of_a_legacy_client_s_calls(house: Hous
     server = house.serve()
     ann = house.legacy("ann", silent=True)
     (first, second), calls = [act(ann), act(ann)], [server.next("tools/call"), server.next("tools/call")]
-    puppet = calls[0][0]
-    puppet.ask("q", "elicitation/create", **FORM)
+    calls[0][0].ask("q", "elicitation/create", **FORM)
     question = ann.next_question()
     ann.cancel(second)
     assert heard_nothing(ann)

@@ -96,8 +96,7 @@ def test_nobody_else_finds_it_so_it_runs_beside_a_daemon_and_more_than_once(scra
         assert client.tools() == ["echo__add", "echo__echo"]
     assert state(scratch) == []
     scratch.start()
-    lines = scratch.lines().initialized()
-    for number, client in enumerate((one, two, lines)):
+    for number, client in enumerate((one, two, scratch.lines().initialized())):
         assert text_of(client.call("echo__echo", text=str(number))) == str(number)
     assert len(scratch.status()["sessions"]) == 1
     assert not any("serving on stdio" in line for line in scratch.logged().splitlines())
@@ -232,8 +231,7 @@ def test_a_signal_ends_it_at_once_whatever_is_in_flight(scratch: Scratch, number
     client.begin_call("it__never", "a")
     assert text_of(client.call("it__echo", text="x")) == "x"
     client.signal(number)
-    answer = client.answer_to("a")
-    assert "may or may not have run" in answer["error"]["message"]
+    assert "may or may not have run" in client.answer_to("a")["error"]["message"]
     assert client.wait() == 0
 
 

@@ -41,8 +41,7 @@ class Server:
         self.send(json.dumps(message).encode() + b"\n")
 
     def read(self) -> Message:
-        found: Message = json.loads(self.output.readline())
-        return found
+        return json.loads(self.output.readline())
 
     def ask(self, method: str, params: Message | None = None, key: object = 1) -> Message:
         self.write(method, params, key)
@@ -85,8 +84,7 @@ def ledger() -> Iterator[Path]:
 
 def words(answer: Message) -> str:
     """The text of a tool's result."""
-    found: str = answer["result"]["content"][0]["text"]
-    return found
+    return answer["result"]["content"][0]["text"]
 
 
 LEGACY = (
@@ -331,8 +329,7 @@ def test_batching_says_everything_in_arrays(start: Any) -> None:
 
     def ask(method: str, params: Message, key: int) -> list[Any]:
         server.write(method, params, key)
-        found: list[Any] = json.loads(server.output.readline())
-        return found
+        return json.loads(server.output.readline())
 
     assert ask("initialize", {}, 1)[0]["result"]["protocolVersion"] == "2025-03-26"
     notice, said, garbage = ask(

@@ -150,13 +150,11 @@ class Client:
         """The result of a request; an error fails the test."""
         answer = self.answer(id)
         assert "result" in answer, answer
-        found: Message = answer["result"]
-        return found
+        return answer["result"]
 
     def text(self, id: int | str) -> str:
         """The text that a call returned."""
-        found: str = self.result(id)["content"][0]["text"]
-        return found
+        return self.result(id)["content"][0]["text"]
 
     def notice(self, method: str) -> Message:
         """The first notification, or question, of that method."""

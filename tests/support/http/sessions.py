@@ -42,8 +42,7 @@ def http_sessions(scratch: Scratch) -> list[Message]:
 
 
 def said(answer: Message) -> str:
-    text: str = answer["result"]["content"][0]["text"]
-    return text
+    return answer["result"]["content"][0]["text"]
 
 
 def echoes(client: LegacyHttp, text: str = "hello", id: object = 1) -> bool:

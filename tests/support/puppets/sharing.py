@@ -65,12 +65,10 @@ class House(PuppetDaemon):
         return client
 
     def pids(self, name: str = "puppet") -> list[int]:
-        found: list[int] = self.scratch.upstream(name)["pids"]
-        return found
+        return self.scratch.upstream(name)["pids"]
 
     def mode(self, name: str = "puppet") -> str:
-        found: str = self.scratch.upstream(name)["isolation"]
-        return found
+        return self.scratch.upstream(name)["isolation"]
 
 
 def act(client: Client, server: str = "puppet", **more: Any) -> object:

@@ -105,8 +105,7 @@ class Actor(PuppetServer):
 
     def called_by(self, client: Client, *words: Any, **params: Any) -> "tuple[Errand, Puppet, Message]":
         """Have the client call: the call, the process that has it, and the call as it came there."""
-        errand = Errand(client, *words, **params)
-        return errand, *self.next("tools/call")
+        return Errand(client, *words, **params), *self.next("tools/call")
 
     def caught_up(self, puppet: Puppet) -> None:
         """Return when the daemon has taken all that the puppet has said."""
@@ -215,8 +214,7 @@ class Errand:
         found = self.outcome()
         assert found.result.get("resultType") == "input_required", found
         self.wish = found.result
-        asked: Message = self.wish.get("inputRequests", {})
-        return asked
+        return self.wish.get("inputRequests", {})
 
     def go_on(self, **answers: Message) -> None:
         """Call again with these answers, or with those that the client has."""

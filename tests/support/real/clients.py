@@ -81,8 +81,7 @@ def play(player: Player, server: Server, scenario: Mapping[str, Any]) -> Documen
         env={"PATH": os.environ["PATH"]},
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    found: Document = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 def _for_node(server: Server) -> dict[str, Any]:

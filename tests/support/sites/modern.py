@@ -72,8 +72,7 @@ class ModernSite(LegacySite):
             await self._serve(request, message, reply)
 
     async def _serve(self, request: Request, message: Any, reply: Reply) -> None:
-        meta = message.get("params", {}).get("_meta", {})
-        code, text = self._check(request, message, meta)
+        code, text = self._check(request, message, message.get("params", {}).get("_meta", {}))
         if code:
             await self._error(reply, message, code, text, 400)
             return

@@ -30,8 +30,7 @@ class TunnelProxy(Site):
         self._handlers.add(task)
         self._writers.add(writer)
         try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            method, target, _ = head.split(" ", 2)
+            method, target, _ = (await reader.readuntil(b"\r\n\r\n")).decode().split(" ", 2)
             if method != "CONNECT":
                 self.faults.append(f"{method} {target}")
             elif self.refuses:

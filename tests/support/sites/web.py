@@ -233,5 +233,4 @@ async def read_request(reader: asyncio.StreamReader) -> Request:
     method, target, _ = first.split(" ")
     pairs = [line.split(":", 1) for line in lines]
     headers = {name.lower(): value.strip() for name, value in pairs}
-    body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Request(method, target, headers, body)
+    return Request(method, target, headers, await reader.readexactly(int(headers.get("content-length", "0"))))

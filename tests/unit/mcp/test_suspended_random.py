@@ -229,5 +229,4 @@ def test_in_random_lives_nobody_is_forgotten_or_answered_twice_or_with_another_s
         for _ in range(40):
             life.step()
         moves |= life.moves
-    wanted = {(event, before, after) for (event, before), states in MOVES.items() for after in states}
-    assert wanted <= moves
+    assert {(event, before, after) for (event, before), states in MOVES.items() for after in states} <= moves

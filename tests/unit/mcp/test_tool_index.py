@@ -112,8 +112,7 @@ def test_one_of_the_words_is_enough() -> None:
 
 
 def test_the_very_name_comes_first() -> None:
-    tools = [tool("get_file_file"), tool("get"), tool("get_file")]
-    assert found(tools, " S__Get ")[0] == "s__get"
+    assert found([tool("get_file_file"), tool("get"), tool("get_file")], " S__Get ")[0] == "s__get"
 
 
 def test_equal_ones_stay_in_the_order_of_the_lists() -> None:
@@ -211,13 +210,11 @@ def test_synonyms_are_words_and_phrases_in_small_letters_of_something_else() -> 
 
 
 def offered(server: str, *names: str) -> tuple[str, ServerCatalog]:
-    tools: list[object] = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
-    return server, offering(server, tools=tools)
+    return server, offering(server, tools=[{"name": name, "inputSchema": {"type": "object"}} for name in names])
 
 
 def listed(*offerings: tuple[str, ServerCatalog | None], **wanted: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(document(offerings, **wanted))
-    return found
+    return json.loads(document(offerings, **wanted))
 
 
 def names(found: dict[str, Any]) -> list[str]:

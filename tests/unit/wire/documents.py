@@ -71,5 +71,4 @@ def damaged(draw: st.DrawFn, of: st.SearchStrategy[bytes] | None = None) -> byte
 def chunks(draw: st.DrawFn, data: bytes) -> list[bytes]:
     """The bytes, cut anywhere."""
     cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=8)))
-    borders = [0, *cuts, len(data)]
-    return [data[start:stop] for start, stop in pairwise(borders)]
+    return [data[start:stop] for start, stop in pairwise([0, *cuts, len(data)])]
