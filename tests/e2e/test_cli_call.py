@@ -28,8 +28,7 @@ def entry(name: str, server: str) -> str:
 def home() -> Iterator[Home]:
     """One daemon for all: each test has sessions of its own."""
     for made in scratch_home():
-        path = made.configure_demo()
-        with open(path, "a", encoding="utf-8") as file:
+        with open(made.configure_demo(), "a", encoding="utf-8") as file:
             for name, revision in ERAS.items():
                 command = json.dumps(sys.executable)
                 arguments = json.dumps([REVISION_SERVER, revision])
@@ -69,8 +68,7 @@ def test_arguments_may_be_typed_or_given_as_json_or_read(home: Home) -> None:
 
 
 def test_the_result_as_it_came_and_the_list_as_it_came(home: Home, server: str) -> None:
-    result = home.json("call", server, "structured", "--json")
-    assert result["structuredContent"]["city"] == "Oslo"
+    assert home.json("call", server, "structured", "--json")["structuredContent"]["city"] == "Oslo"
     assert "echo" in [tool["name"] for tool in home.json("call", server, "--json")]
 
 
@@ -198,8 +196,7 @@ def test_on_a_terminal_a_question_is_asked(home: Home, server: str) -> None:
 
 
 def test_the_folder_is_the_root(home: Home) -> None:
-    listed = json.loads(said(home, "old", "roots"))
-    assert listed == [f"file://{home.home}"]
+    assert json.loads(said(home, "old", "roots")) == [f"file://{home.home}"]
 
 
 def test_what_only_a_model_can_answer_fails_the_tool_and_nothing_else(home: Home, server: str) -> None:

@@ -164,8 +164,7 @@ def test_a_block_without_its_end_costs_no_line_of_the_startup_file(home: Home) -
 
 
 def test_the_shell_is_that_of_the_environment(home: Home) -> None:
-    done = home.run("completion", "install", "--dry-run", "--json", SHELL="/usr/bin/fish")
-    assert '"fish"' in done.stdout
+    assert '"fish"' in home.run("completion", "install", "--dry-run", "--json", SHELL="/usr/bin/fish").stdout
     refused = home.run("completion", "install", SHELL="/bin/tcsh")
     assert refused.returncode == 2
     assert "Name your shell: bash, zsh, fish" in refused.stderr

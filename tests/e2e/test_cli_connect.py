@@ -99,8 +99,7 @@ def test_an_entry_whose_server_does_not_answer_through_hearth_is_left_alone(home
 
 @pytest.mark.parametrize("disabled", ["", "disabled = true\n"])
 def test_a_server_is_tried_before_the_entry_of_a_client_gives_way(home: Home, disabled: str) -> None:
-    config = home.configure_demo()
-    with open(config, "a", encoding="utf-8") as file:
+    with open(home.configure_demo(), "a", encoding="utf-8") as file:
         file.write(disabled)
     server = {"command": sys.executable, "args": ["-I", "-m", "hearth.demo.server"]}
     path = os.path.join(home.home, ".cursor", "mcp.json")
@@ -108,8 +107,7 @@ def test_a_server_is_tried_before_the_entry_of_a_client_gives_way(home: Home, di
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"mcpServers": {"demo": server}}, file)
     assert home.run("connect", "cursor", "--yes").returncode == 0
-    entry = json.loads(content(path))["mcpServers"]["demo"]
-    assert (entry == server) == bool(disabled)
+    assert (json.loads(content(path))["mcpServers"]["demo"] == server) == bool(disabled)
 
 
 def test_a_launcher_whose_interpreter_is_gone_is_found_and_repaired_by_doctor(home: Home) -> None:

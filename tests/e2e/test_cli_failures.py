@@ -112,8 +112,7 @@ def test_doctor_names_the_missing_variable_and_the_stdout_of_servers(home: Home)
 
 
 def home_findings(home: Home) -> list[dict[str, Any]]:
-    findings: list[dict[str, Any]] = json.loads(home.run("doctor", "--json").stdout)["findings"]
-    return findings
+    return json.loads(home.run("doctor", "--json").stdout)["findings"]
 
 
 def test_a_variable_that_is_set_nowhere_is_found_once_before_and_after_a_call(home: Home) -> None:

@@ -119,8 +119,7 @@ def test_a_projects_file_is_read_only_when_asked_for(home: Home) -> None:
         subprocess.run, env=home.environment, cwd=os.path.dirname(path), capture_output=True, text=True, timeout=30
     )
     assert "shop/.mcp.json is this project's" in run(command).stdout
-    taken = run([*command, "--scope", "project", "--json"])
-    (server,) = json.loads(taken.stdout)["servers"]
+    (server,) = json.loads(run([*command, "--scope", "project", "--json"]).stdout)["servers"]
     assert server["entry"] == {"command": "./serve", "cwd": os.path.dirname(path), "isolation": "workspace"}
 
 
@@ -162,8 +161,7 @@ def test_clients_are_chosen_and_a_broken_file_keeps_no_other_back(home: Home) ->
 )
 def test_a_file_that_is_named_is_imported(home: Home, name: str, content: Any, servers: list[str]) -> None:
     path = write(home, name, content)
-    document = home.json("import", path, "--yes", "--json")
-    assert [each["name"] for each in document["servers"]] == servers
+    assert [each["name"] for each in home.json("import", path, "--yes", "--json")["servers"]] == servers
 
 
 @pytest.mark.parametrize("content", ["{", '{"a": 1}', None])
@@ -174,8 +172,7 @@ def test_a_file_without_servers_is_refused(home: Home, content: str | None) -> N
 
 def test_what_an_editor_asks_for_is_asked_here(home: Home) -> None:
     write(home, ".config/Code/User/mcp.json", VSCODE)
-    left = home.run("import", "--yes")
-    assert "${input:api-key} is asked for by VS Code" in left.stdout
+    assert "${input:api-key} is asked for by VS Code" in home.run("import", "--yes").stdout
     terminal = Terminal([HEARTH, "import"], home.environment)
     terminal.read_until("Import them? [Y/n]: ")
     assert "To be asked for: Region (shop in VS Code), Key of the shop (shop in VS Code)." in terminal.seen

@@ -72,8 +72,7 @@ def test_verbs_and_names_are_completed(home: Home, line: str, words: str) -> Non
 
 def test_a_running_daemon_takes_it_up(home: Home) -> None:
     for bridge in attached_bridge(home):
-        done = home.run("pack", "enable", "hearth")
-        assert "The running daemon has taken it up." in done.stdout
+        assert "The running daemon has taken it up." in home.run("pack", "enable", "hearth").stdout
         names = [tool["name"] for tool in bridge.ask("tools/list")["result"]["tools"]]
         assert "hearth__status" in names
         called = home.run("call", "hearth", "status")

@@ -102,6 +102,5 @@ def test_a_daemon_that_no_service_manager_holds_is_stopped(home: Home) -> None:
     home.configure_demo()
     with Bridge(home):
         pid = home.json("status", "--json")["pid"]
-        document = home.json("uninstall", "--json")
-        assert document["stopped"] == pid
+        assert home.json("uninstall", "--json")["stopped"] == pid
         assert home.json("status", "--json")["running"] is False

@@ -14,8 +14,7 @@ from hearth.daemon.http.streams import StreamMessage
 
 def written(epoch: str, stream: int, number: int, request: bytes | None) -> str:
     name = resumption.stream_name(epoch, stream, request)
-    id = event(StreamMessage(number, b"{}"), name).split(b"\n")[1]
-    return id.decode().removeprefix("id: ")
+    return event(StreamMessage(number, b"{}"), name).split(b"\n")[1].decode().removeprefix("id: ")
 
 
 @given(

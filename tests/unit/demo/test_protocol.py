@@ -43,8 +43,7 @@ class Talk:
 
 def code(answers: list[dict[str, Any]]) -> int | None:
     (answer,) = answers
-    error: dict[str, Any] = answer.get("error", {})
-    return error.get("code")
+    return answer.get("error", {}).get("code")
 
 
 @pytest.mark.parametrize(
