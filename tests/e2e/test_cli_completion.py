@@ -108,11 +108,7 @@ def fish(home: Home, line: str) -> dict[str, str]:
     assert home.run("completion", "install", "fish").returncode == 0
     # The function of the prompt and the like are not wanted; the folder of completions is.
     done = subprocess.run(
-        ["fish", "-c", f'complete -C "{line}"'],
-        env=home.environment,
-        capture_output=True,
-        text=True,
-        check=True,
+        ["fish", "-c", f'complete -C "{line}"'], env=home.environment, capture_output=True, text=True, check=True
     )
     rows = (row.partition("\t") for row in done.stdout.splitlines())
     return {value: description for value, _, description in rows}

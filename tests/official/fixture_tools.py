@@ -260,11 +260,7 @@ SCHEMAS: dict[str, Message] = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
         "$defs": {
-            "address": {
-                "$anchor": "addressDef",
-                "type": "object",
-                "properties": {"street": STRING, "city": STRING},
-            }
+            "address": {"$anchor": "addressDef", "type": "object", "properties": {"street": STRING, "city": STRING}}
         },
         "properties": {
             "name": STRING,

@@ -148,8 +148,7 @@ async def test_what_a_child_wrote_before_its_death_comes_before_the_news_of_it(c
 
 
 async def test_an_output_that_somebody_else_holds_open_delays_the_news_but_not_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-    child: Child,
+    monkeypatch: pytest.MonkeyPatch, child: Child
 ) -> None:
     monkeypatch.setattr(child_process, "LAST_WORDS_SECONDS", 0.1)
     # The grandchild leaves the group, so it survives its parent, which waits for that, and keeps the pipes.

@@ -3,16 +3,7 @@
 import pytest
 
 from support.kernel import until
-from support.puppets.stage import (
-    INVALID_PARAMS,
-    MODERN,
-    Actor,
-    Client,
-    Errand,
-    Message,
-    Puppet,
-    Stage,
-)
+from support.puppets.stage import INVALID_PARAMS, MODERN, Actor, Client, Errand, Message, Puppet, Stage
 
 LOGGED = "notifications/message"
 SET_LEVEL = "logging/setLevel"

@@ -24,8 +24,7 @@ from support.puppets.stage import (
 INNER: Message = {"name": "puppet__act", "arguments": {"key": "value"}}
 THROUGH: Message = {"name": "call_tool", "arguments": INNER}
 PAIRS = pytest.mark.parametrize(
-    ("client", "server"),
-    [(client, server) for client in (NEWEST_LEGACY, MODERN) for server in (NEWEST_LEGACY, MODERN)],
+    ("client", "server"), [(client, server) for client in (NEWEST_LEGACY, MODERN) for server in (NEWEST_LEGACY, MODERN)]
 )
 
 

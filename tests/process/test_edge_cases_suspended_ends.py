@@ -6,14 +6,7 @@ import time
 import pytest
 
 from support.kernel import until
-from support.puppets.stage import (
-    FORM,
-    FORM_ANSWER,
-    QUESTIONS,
-    Actor,
-    Errand,
-    Stage,
-)
+from support.puppets.stage import FORM, FORM_ANSWER, QUESTIONS, Actor, Errand, Stage
 from support.puppets.suspended_calls import CANCELLED, CEILING_SECONDS, LOG_LEVEL, LOGGED, PROGRESS, parked
 
 # --- progress, messages, time

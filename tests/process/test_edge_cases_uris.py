@@ -2,16 +2,7 @@
 
 from typing import Any
 
-from support.puppets.stage import (
-    INVALID_PARAMS,
-    MODERN,
-    NEWEST_LEGACY,
-    Actor,
-    Client,
-    Errand,
-    Message,
-    Stage,
-)
+from support.puppets.stage import INVALID_PARAMS, MODERN, NEWEST_LEGACY, Actor, Client, Errand, Message, Stage
 
 UPDATED = "notifications/resources/updated"
 RESOURCE_NOT_FOUND = -32002

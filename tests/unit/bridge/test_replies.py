@@ -18,8 +18,7 @@ def failure(line: bytes) -> object:
 
 
 @pytest.mark.parametrize(
-    "id",
-    ["1", "0", "-7", "1.0", "1e3", "123456789012345678901234567890", '"one"', '"a\\"b"', '"\\ud800"', '""'],
+    "id", ["1", "0", "-7", "1.0", "1e3", "123456789012345678901234567890", '"one"', '"a\\"b"', '"\\ud800"', '""']
 )
 def test_a_request_is_refused_under_its_own_id(id: str) -> None:
     answer = replies.failure(f'{{"jsonrpc":"2.0","id":{id},"method":"x"}}'.encode(), SENTENCE)

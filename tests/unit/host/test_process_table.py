@@ -27,11 +27,7 @@ def started() -> Iterator[list["subprocess.Popen[bytes]"]]:
 
 def start(program: str, *words: str, stdin: int = subprocess.PIPE, **settings: str) -> "subprocess.Popen[bytes]":
     process = subprocess.Popen(
-        [sys.executable, "-c", program, *words],
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        env=os.environ | settings,
-        cwd="/",
+        [sys.executable, "-c", program, *words], stdin=stdin, stdout=subprocess.PIPE, env=os.environ | settings, cwd="/"
     )
     assert process.stdout
     assert process.stdout.readline() == b"ready\n"

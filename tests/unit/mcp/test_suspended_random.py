@@ -20,12 +20,7 @@ from hearth.mcp.suspended import (
     SuspendedState,
 )
 from hearth.wire import json, values
-from unit.mcp.suspended_calls import (
-    PATIENCE,
-    form,
-    open_questions,
-    url,
-)
+from unit.mcp.suspended_calls import PATIENCE, form, open_questions, url
 
 MOVES = {
     ("question", SuspendedState.RUNNING): {SuspendedState.RUNNING, SuspendedState.ASKING},

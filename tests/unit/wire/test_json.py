@@ -8,19 +8,7 @@ from hypothesis import strategies as st
 
 from hearth.errors import MessageError
 from hearth.wire import json, scan
-from hearth.wire.json import (
-    BATCH_LIMIT,
-    Kind,
-    Message,
-    Raw,
-    dumps,
-    join,
-    loads,
-    one_line,
-    parse,
-    parse_batch,
-    split,
-)
+from hearth.wire.json import BATCH_LIMIT, Kind, Message, Raw, dumps, join, loads, one_line, parse, parse_batch, split
 
 from .documents import NOTIFICATION, REQUEST, RESPONSE, damaged, documents, objects, values
 

@@ -133,11 +133,7 @@ def test_codex_sends_the_value_of_a_variable() -> None:
         "env_http_headers": {"X-Region": "REGION"},
     }
     made = plan(found("x", raw, "codex"), REGION="eu", MY_TOKEN="hunter2000")
-    assert entry(made)["headers"] == {
-        "X-A": "$${B}",
-        "X-Region": "eu",
-        "Authorization": "Bearer ${keyring:my-token}",
-    }
+    assert entry(made)["headers"] == {"X-A": "$${B}", "X-Region": "eu", "Authorization": "Bearer ${keyring:my-token}"}
     unset = plan(found("x", raw, "codex"), REGION="eu")
     assert entry(unset)["headers"]["Authorization"] == "Bearer ${MY_TOKEN}"
     assert unset.servers[0].notes[0].startswith("MY_TOKEN is not set in this shell")
