@@ -23,6 +23,9 @@ NEWEST_LEGACY = LEGACY[-1]
 INVALID_PARAMS = -32602
 METHOD_NOT_FOUND = -32601
 FAILED = -32603
+# Error by which a legacy server demands visits, and its notification that one is complete.
+DEMANDED = -32042
+COMPLETED = "notifications/elicitation/complete"
 
 FORM: Message = {
     "message": "Who are you?",
@@ -57,6 +60,11 @@ def shown(elicitation: Message) -> Message:
     """The same as a modern client is asked it."""
     params = {key: value for key, value in elicitation.items() if key != "elicitationId"}
     return {"method": "elicitation/create", "params": params}
+
+
+def demand(puppet: Puppet, call: Message, *pages: Message) -> None:
+    """Refuse a call until those pages were visited."""
+    puppet.refuse(call, DEMANDED, "Go there first.", {"elicitations": list(pages)})
 
 
 class Actor(PuppetServer):
