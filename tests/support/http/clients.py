@@ -241,6 +241,11 @@ class OldHttp(HttpClient):
 def port_of(scratch: Scratch) -> tuple[str, int]:
     """Where the daemon, which was started with `--http`, listens."""
     [url] = scratch.status()["http"]
+    return address_of(url)
+
+
+def address_of(url: str) -> tuple[str, int]:
+    """Host and port of a URL that names both."""
     parts = urlsplit(url)
     assert parts.hostname and parts.port
     return parts.hostname, parts.port
