@@ -16,12 +16,9 @@ NO = {"action": "decline"}
 @pytest.fixture
 def owner(home: Home) -> Iterator[Client]:
     """A client that owns the daemon and can be asked."""
-    client = Client(home)
-    try:
+    with Client(home) as client:
         client.greet(elicitation={})
         yield client
-    finally:
-        client.discard()
 
 
 def is_question_of(message: Message, daemon_id: str) -> bool:

@@ -1,7 +1,5 @@
 """Questions of shared servers that nobody answers, and those of several calls of one client."""
 
-from typing import Any
-
 import pytest
 
 from support.conformance.clients import CANCELLED, Message
@@ -213,11 +211,7 @@ def test_a_parked_question_that_was_left_unanswered_is_put_on_the_next_call(hous
 # --- what a server goes on with although nobody wants it any more
 
 
-def late_questions() -> list[Any]:
-    return [pytest.param(how, id=how) for how in ("cancel", "leave", "time out")]
-
-
-@pytest.mark.parametrize("how", late_questions())
+@pytest.mark.parametrize("how", ["cancel", "leave", "time out"])
 def test_what_a_server_asks_for_a_call_that_was_given_up_reaches_nobody_else(
     house: House, revision: str, how: str
 ) -> None:

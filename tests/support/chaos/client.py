@@ -7,7 +7,7 @@ import json
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -48,6 +48,12 @@ class Client:
         self._reader = threading.Thread(target=self._read, daemon=True)
         if reading:
             self.read()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.discard()
 
     @property
     def pid(self) -> int:
