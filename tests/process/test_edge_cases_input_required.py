@@ -4,29 +4,25 @@ from typing import Any
 
 import pytest
 
+from support.conformance.clients import CANCELLED, PROGRESS, LegacyClient, Message
+from support.conformance.revisions import MODERN, NEWEST_LEGACY
 from support.kernel import until
+from support.puppets.server import Puppet
 from support.puppets.stage import (
     EACH_QUESTION,
     FAILED,
     FORM,
     FORM_ANSWER,
     INVALID_PARAMS,
-    MODERN,
-    NEWEST_LEGACY,
     QUESTIONS,
     ROOTS_ANSWER,
     SAMPLE,
     SAMPLE_ANSWER,
     Actor,
     Errand,
-    LegacyClient,
-    Message,
-    Puppet,
     Stage,
 )
 
-CANCELLED = "notifications/cancelled"
-PROGRESS = "notifications/progress"
 CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 # What JSON can carry and few people think of: an escaped slash, a line end, a null character, half a surrogate pair.
 ODD_STATE = 'st\u00e4te "/\\ \u2028\x00\ud83d ' + "x" * 10_000

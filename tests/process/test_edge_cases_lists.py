@@ -2,20 +2,11 @@
 
 import pytest
 
+from support.conformance.clients import Client, Message
+from support.conformance.revisions import LEGACY, MODERN, NEWEST_LEGACY
 from support.kernel import until
-from support.puppets.stage import (
-    INVALID_PARAMS,
-    LEGACY,
-    METHOD_NOT_FOUND,
-    MODERN,
-    NEWEST_LEGACY,
-    Actor,
-    Client,
-    Errand,
-    Message,
-    Puppet,
-    Stage,
-)
+from support.puppets.server import Puppet
+from support.puppets.stage import INVALID_PARAMS, METHOD_NOT_FOUND, Actor, Errand, Stage
 
 # Of a list: its method, its name in the result, the wish of a listen stream, and the notice.
 KINDS = {

@@ -2,10 +2,10 @@
 
 import pytest
 
+from support.conformance.clients import LOGGED
 from support.kernel import until
 from support.puppets.stage import INVALID_PARAMS, MODERN, Actor, Client, Errand, Message, Puppet, Stage
 
-LOGGED = "notifications/message"
 SET_LEVEL = "logging/setLevel"
 LEVEL = "io.modelcontextprotocol/logLevel"
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

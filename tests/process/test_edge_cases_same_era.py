@@ -4,20 +4,19 @@ from typing import Any
 
 import pytest
 
+from support.conformance.clients import Message
+from support.conformance.revisions import LEGACY, MODERN
 from support.kernel import until
+from support.puppets.server import Puppet
 from support.puppets.stage import (
     FAILED,
     FORM,
     FORM_ANSWER,
     INVALID_PARAMS,
-    LEGACY,
-    MODERN,
     ROOTS_ANSWER,
     SAMPLE,
     Actor,
     Errand,
-    Message,
-    Puppet,
     Stage,
     page,
     shown,

@@ -7,19 +7,10 @@ from typing import Any
 
 import pytest
 
-from support.puppets.stage import (
-    FORM_ANSWER,
-    INVALID_PARAMS,
-    MODERN,
-    NEWEST_LEGACY,
-    QUESTIONS,
-    Actor,
-    Errand,
-    Message,
-    Puppet,
-    Stage,
-    page,
-)
+from support.conformance.clients import Message
+from support.conformance.revisions import MODERN, NEWEST_LEGACY
+from support.puppets.server import Puppet
+from support.puppets.stage import FORM_ANSWER, INVALID_PARAMS, QUESTIONS, Actor, Errand, Stage, page
 
 INNER: Message = {"name": "puppet__act", "arguments": {"key": "value"}}
 THROUGH: Message = {"name": "call_tool", "arguments": INNER}

@@ -2,22 +2,13 @@
 
 from itertools import pairwise
 
+from support.conformance.clients import CANCELLED, UPDATED, Client, Message, ModernClient
+from support.conformance.revisions import MODERN, NEWEST_LEGACY
+from support.conformance.vocabulary import ACKNOWLEDGED
 from support.kernel import until
-from support.puppets.stage import (
-    INVALID_PARAMS,
-    MODERN,
-    NEWEST_LEGACY,
-    Actor,
-    Client,
-    Message,
-    ModernClient,
-    Puppet,
-    Stage,
-)
+from support.puppets.server import Puppet
+from support.puppets.stage import INVALID_PARAMS, Actor, Stage
 
-UPDATED = "notifications/resources/updated"
-CANCELLED = "notifications/cancelled"
-ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 LISTEN = "subscriptions/listen"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 RESOURCE_NOT_FOUND = -32002

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from support.conformance.clients import CANCELLED, Message
 from support.puppets.stage import (
     EACH_QUESTION,
     FORM,
@@ -13,12 +14,11 @@ from support.puppets.stage import (
     SAMPLE,
     Actor,
     Errand,
-    Message,
     Stage,
     page,
     shown,
 )
-from support.puppets.suspended_calls import CANCELLED, parked
+from support.puppets.suspended_calls import parked
 
 # --- every kind of question, in every kind of call
 

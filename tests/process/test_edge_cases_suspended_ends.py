@@ -5,9 +5,10 @@ import time
 
 import pytest
 
+from support.conformance.clients import CANCELLED, LOGGED, PROGRESS
 from support.kernel import until
 from support.puppets.stage import FORM, FORM_ANSWER, QUESTIONS, Actor, Errand, Stage
-from support.puppets.suspended_calls import CANCELLED, CEILING_SECONDS, LOG_LEVEL, LOGGED, PROGRESS, parked
+from support.puppets.suspended_calls import CEILING_SECONDS, LOG_LEVEL, parked
 
 # --- progress, messages, time
 

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from support.puppets.stage import INVALID_PARAMS, MODERN, NEWEST_LEGACY, Actor, Client, Errand, Message, Stage
+from support.conformance.clients import UPDATED
+from support.conformance.revisions import NEWEST_LEGACY
+from support.puppets.stage import INVALID_PARAMS, MODERN, Actor, Client, Errand, Message, Stage
 
-UPDATED = "notifications/resources/updated"
 RESOURCE_NOT_FOUND = -32002
 
 THING = {"uri": "same:thing", "name": "thing"}

@@ -4,24 +4,12 @@ from typing import Any
 
 import pytest
 
+from support.conformance.clients import CANCELLED, Message, ModernClient
+from support.conformance.vocabulary import COMPLETED
 from support.kernel import describe, pids_at_home, until
-from support.puppets.stage import (
-    COMPLETED,
-    DEMANDED,
-    FAILED,
-    FORM,
-    Actor,
-    Errand,
-    Message,
-    ModernClient,
-    Puppet,
-    Stage,
-    demand,
-    page,
-    shown,
-)
+from support.puppets.server import Puppet
+from support.puppets.stage import DEMANDED, FAILED, FORM, Actor, Errand, Stage, demand, page, shown
 
-CANCELLED = "notifications/cancelled"
 MISSING_CAPABILITY = -32021
 
 

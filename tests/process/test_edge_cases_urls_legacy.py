@@ -2,23 +2,11 @@
 
 import pytest
 
-from support.puppets.stage import (
-    COMPLETED,
-    DEMANDED,
-    FAILED,
-    LEGACY,
-    MODERN,
-    NEWEST_LEGACY,
-    Actor,
-    Errand,
-    LegacyClient,
-    Message,
-    Puppet,
-    Stage,
-    demand,
-    page,
-    shown,
-)
+from support.conformance.clients import LegacyClient, Message
+from support.conformance.revisions import LEGACY, MODERN, NEWEST_LEGACY
+from support.conformance.vocabulary import COMPLETED
+from support.puppets.server import Puppet
+from support.puppets.stage import DEMANDED, FAILED, Actor, Errand, Stage, demand, page, shown
 
 # --- legacy clients on legacy servers
 

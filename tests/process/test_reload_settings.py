@@ -4,10 +4,11 @@ import pytest
 
 from support.clients import Closed, text_of
 from support.conformance.clients import UPDATED, Client
+from support.conformance.revisions import NEWEST_LEGACY
 from support.daemon import Scratch, server
 from support.kernel import is_gone, until
 from support.puppets.server import Puppet
-from support.puppets.sharing import NEWEST_LEGACY, House
+from support.puppets.sharing import House
 from support.puppets.stage import FAILED, Actor, Stage
 from support.puppets.suspended_calls import parked
 

@@ -5,24 +5,12 @@ from collections.abc import Sequence
 import pytest
 
 from support.conformance.clients import Client
-from support.conformance.revisions import MODERN
+from support.conformance.revisions import MODERN, NEWEST_LEGACY
 from support.conformance.vocabulary import COMPLETED
 from support.kernel import is_gone, until
-from support.puppets.server import PuppetServer
+from support.puppets.server import PuppetServer, outcome
 from support.puppets.shared_questions import AMBIGUOUS, KINDS, all_called, expected_answer
-from support.puppets.sharing import (
-    FORM,
-    NEWEST_LEGACY,
-    PAGE,
-    QUESTIONS,
-    House,
-    act,
-    asked,
-    called,
-    finish,
-    heard_nothing,
-    outcome,
-)
+from support.puppets.sharing import FORM, PAGE, QUESTIONS, House, act, asked, called, finish, heard_nothing
 
 # --- everybody is inside a call
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from support.conformance.clients import Client, LegacyClient, Message
-from support.conformance.revisions import MODERN
+from support.conformance.revisions import MODERN, NEWEST_LEGACY
 from support.kernel import is_gone, until
 from support.puppets.server import Puppet, PuppetServer
-from support.puppets.sharing import NEWEST_LEGACY, House, act, asked, called, finish, heard_nothing, outcome
+from support.puppets.sharing import House, act, asked, called, finish, heard_nothing, outcome
 
 ROOTS_CHANGED = "notifications/roots/list_changed"
 IDLE_SECONDS = 0.2

@@ -3,10 +3,9 @@
 from typing import Any
 
 from support.conformance.clients import Client, LegacyClient, Message, ModernClient, client_of
-from support.conformance.revisions import LEGACY, MODERN, is_modern
+from support.conformance.revisions import MODERN, NEWEST_LEGACY, is_modern
 from support.puppets.server import Puppet, PuppetDaemon, PuppetServer, outcome
 
-NEWEST_LEGACY = LEGACY[-1]
 FORM = {"message": "Who are you?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
 PAGE = {"mode": "url", "message": "Go there.", "url": "https://test.example/consent", "elicitationId": "e-1"}
 PROMPT = {"messages": [{"role": "user", "content": {"type": "text", "text": "Speak."}}], "maxTokens": 1}

@@ -12,20 +12,18 @@ from typing import Any
 import pytest
 
 from support.conformance.clients import Client, LegacyClient, Message, ModernClient, Outcome, client_of
-from support.conformance.revisions import LEGACY, MODERN
+from support.conformance.revisions import MODERN, NEWEST_LEGACY
 from support.conformance.vocabulary import CACHEABLE
 from support.conformance.wires import Child, Lines, Wire
 from support.daemon import Daemon, Scratch
 from support.kernel import is_gone, pids_at_home, until
 from support.puppets.server import Puppet, PuppetDaemon, PuppetServer, outcome
 
-NEWEST_LEGACY = LEGACY[-1]
 INVALID_PARAMS = -32602
 METHOD_NOT_FOUND = -32601
 FAILED = -32603
-# Error by which a legacy server demands visits, and its notification that one is complete.
+# Error by which a legacy server demands visits.
 DEMANDED = -32042
-COMPLETED = "notifications/elicitation/complete"
 
 FORM: Message = {
     "message": "Who are you?",
