@@ -7,18 +7,9 @@ from typing import Any
 
 import pytest
 
+from hearth.mcp import tool_index
 from hearth.mcp.catalog import ServerCatalog
-from hearth.mcp.tool_index import (
-    QUESTION_CHARACTERS,
-    QUESTION_WORDS,
-    SYNONYMS,
-    Tool,
-    ToolIndex,
-    arguments,
-    document,
-    merged,
-    question_words,
-)
+from hearth.mcp.tool_index import Tool, ToolIndex, arguments, merged, question_words
 from hearth.wire import json
 from search.corpus import questions, tools
 from search.score import evaluation_score, index, places, raw, score
@@ -171,8 +162,8 @@ def test_a_question_of_empty_words_only_is_taken_by_its_words() -> None:
 
 
 def test_of_a_long_question_the_beginning_counts() -> None:
-    assert len(question_words(" ".join(f"word{number}" for number in range(1000)))) == QUESTION_WORDS
-    assert question_words("x" * 10**6) == ["x" * QUESTION_CHARACTERS]
+    assert len(question_words(" ".join(f"word{number}" for number in range(1000)))) == tool_index.QUESTION_WORDS
+    assert question_words("x" * 10**6) == ["x" * tool_index.QUESTION_CHARACTERS]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +195,7 @@ def test_arguments_are_read_once_and_bounded() -> None:
 
 
 def test_synonyms_are_words_and_phrases_in_small_letters_of_something_else() -> None:
-    for word, others in SYNONYMS.items():
+    for word, others in tool_index.SYNONYMS.items():
         assert others and word not in others
         assert all(other == other.lower() and other.replace(" ", "").isalnum() for other in (word, *others))
 
@@ -214,7 +205,7 @@ def offered(server: str, *names: str) -> tuple[str, ServerCatalog]:
 
 
 def listed(*offerings: tuple[str, ServerCatalog | None], **wanted: Any) -> dict[str, Any]:
-    return json.loads(document(offerings, **wanted))
+    return json.loads(tool_index.document(offerings, **wanted))
 
 
 def names(found: dict[str, Any]) -> list[str]:
