@@ -128,8 +128,7 @@ class Home:
 
     def complete(self, line: str) -> list[str]:
         """Return what bash is offered for this line."""
-        cursor = str(line.count(" "))
-        shown = self.run(COMP_WORDS=line, COMP_CWORD=cursor, _HEARTH_COMPLETE="bash_complete").stdout
+        shown = self.run(COMP_WORDS=line, COMP_CWORD=str(line.count(" ")), _HEARTH_COMPLETE="bash_complete").stdout
         rows = [row.partition(",") for row in shown.split("\n") if row]
         assert {kind for kind, _, _ in rows} <= {"plain"}
         return [name for _, _, name in rows]

@@ -71,8 +71,7 @@ class Ward:
         self.ended.append(bridge.end)
         bridge.open()
         bridge.ask("tools/list")
-        pid: int = self.home.json("status", "--json")["pid"]
-        return pid
+        return self.home.json("status", "--json")["pid"]
 
     def listen(self, mode: int) -> socket.socket:
         """The socket, held as a service manager holds it."""

@@ -173,8 +173,7 @@ def test_another_client_s_file_is_edited_with_all_that_is_in_it(home: Home) -> N
 
 def test_a_running_daemon_takes_it_up(home: Home, bridge: Bridge) -> None:
     assert "has taken it up" in home.ok("add", "second", *DEMO)
-    names = {tool["name"] for tool in bridge.ask("tools/list")["result"]["tools"]}
-    assert {"demo__add", "second__add"} <= names
+    assert {"demo__add", "second__add"} <= {tool["name"] for tool in bridge.ask("tools/list")["result"]["tools"]}
     assert "has taken it up" in home.run("remove", "second").stdout
     assert [each["name"] for each in home.json("upstreams", "--json")] == ["demo"]
 

@@ -28,8 +28,7 @@ def entry(name: str, server: str) -> str:
 def home() -> Iterator[Home]:
     """One daemon for all: each test has sessions of its own."""
     for made in scratch_home():
-        path = made.configure_demo()
-        with open(path, "a", encoding="utf-8") as file:
+        with open(made.configure_demo(), "a", encoding="utf-8") as file:
             for name, revision in ERAS.items():
                 command = json.dumps(sys.executable)
                 arguments = json.dumps([REVISION_SERVER, revision])
@@ -74,8 +73,7 @@ def test_arguments_may_be_typed_or_given_as_json_or_read(home: Home) -> None:
 
 
 def test_the_result_as_it_came_and_the_list_as_it_came(home: Home, server: str) -> None:
-    result = home.json("call", server, "structured", "--json")
-    assert result["structuredContent"]["city"] == "Oslo"
+    assert home.json("call", server, "structured", "--json")["structuredContent"]["city"] == "Oslo"
     assert "echo" in [tool["name"] for tool in home.json("call", server, "--json")]
 
 

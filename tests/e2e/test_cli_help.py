@@ -44,8 +44,7 @@ def test_the_daemon_may_be_named_before_the_verb_or_after_it_or_in_the_environme
     path = home.write_config("", "work")
     assert home.json("--profile", "work", "status", "--json")["configPath"] == path
     assert home.json("status", "--profile", "work", "--json")["configPath"] == path
-    done = home.run("status", "--json", HEARTH_CONFIG=path)
-    assert json.loads(done.stdout)["configPath"] == path
+    assert json.loads(home.run("status", "--json", HEARTH_CONFIG=path).stdout)["configPath"] == path
 
 
 @pytest.mark.parametrize("words", [("version",), ("status",), ("sessions",), ("upstreams",), ("tools",), ("doctor",)])

@@ -35,8 +35,7 @@ def names(context: click.Context) -> dict[str, list[str]]:
 
 
 def test_every_verb_that_prints_has_json() -> None:
-    found = {context.command_path for context in commands() if "--json" not in names(context)}
-    assert found == RUNNERS
+    assert {context.command_path for context in commands() if "--json" not in names(context)} == RUNNERS
 
 
 def test_every_verb_with_yes_has_its_short_form() -> None:

@@ -69,8 +69,7 @@ def pid_of(home: Home) -> int:
 
 def test_one_server_is_restarted_and_its_clients_stay(home: Home, bridge: Bridge) -> None:
     def counted() -> str:
-        answer = bridge.ask("tools/call", name="demo__count", arguments={})
-        return str(answer["result"]["content"][0]["text"])
+        return str(bridge.ask("tools/call", name="demo__count", arguments={})["result"]["content"][0]["text"])
 
     assert (counted(), counted()) == ("1", "2")
     former = pid_of(home)

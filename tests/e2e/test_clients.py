@@ -132,8 +132,7 @@ def requests(scratch: Scratch, era: str) -> list[Message]:
 def assert_served(answers: list[Message]) -> None:
     by_id = {answer["id"]: answer["result"] for answer in answers}
     assert sorted(by_id) == [1, 2, 3, 4]
-    names = {tool["name"] for tool in by_id[2]["tools"]}
-    assert {"time__convert_time", "git__git_log"} <= names
+    assert {"time__convert_time", "git__git_log"} <= {tool["name"] for tool in by_id[2]["tools"]}
     assert "21:00" in by_id[3]["content"][0]["text"]
     assert "Lit" in by_id[4]["content"][0]["text"]
 

@@ -118,8 +118,7 @@ def test_one_command_and_every_client_uses_one_server_and_another_brings_every_b
     assert tools(clients, bridge_of(clients, "claude", "demo")) == own
     assert tools(clients, bridge_of(clients, "codex", "demo")) == own
     assert tools(clients, bridge_of(clients, "gemini", "hearth")) == [f"demo__{name}" for name in own]
-    status = clients.json("status", "--json")
-    (demo,) = (each for each in status["upstreams"] if each["name"] == "demo")
+    (demo,) = (each for each in clients.json("status", "--json")["upstreams"] if each["name"] == "demo")
     assert len(demo["pids"]) == 1
     assert clients.run("disconnect", "--all").returncode == 0
     for path, data in clients.originals.items():

@@ -40,19 +40,16 @@ def status(scene: Stage, **more: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "hearth", "status", "--json"]
     environment = {**client_environment(scene.home), **more}
     found = subprocess.run(command, env=environment, capture_output=True, timeout=BOUND_SECONDS, check=False)
-    document: dict[str, Any] = json.loads(found.stdout)
-    return document
+    return json.loads(found.stdout)
 
 
 def test_a_socket_that_is_named_leads_to_the_daemon_that_the_environment_leads_to(scene: Stage) -> None:
     first = initialize(scene.bridge())
-    bridge = scene.bridge("--socket", str(scene.socket), environment=without_runtime(scene))
-    assert initialize(bridge) == first
+    assert initialize(scene.bridge("--socket", str(scene.socket), environment=without_runtime(scene))) == first
 
 
 def test_the_daemon_of_a_socket_that_is_named_is_started_there(scene: Stage) -> None:
-    bridge = scene.bridge("--socket", str(scene.socket), environment=without_runtime(scene))
-    first = initialize(bridge)
+    first = initialize(scene.bridge("--socket", str(scene.socket), environment=without_runtime(scene)))
     assert initialize(scene.bridge()) == first
     assert status(scene)["endpoint"] == str(scene.socket)
 

@@ -47,8 +47,7 @@ def test_a_daemon_that_was_killed_is_started_again(scene: Stage) -> None:
     bridge = scene.bridge()
     bridge.send(initialize())
     first = daemon_id(bridge.read())
-    pid = json.loads((scene.home / "mcp" / "mcp" / "daemon.json").read_text())["pid"]
-    os.kill(pid, signal.SIGKILL)
+    os.kill(json.loads((scene.home / "mcp" / "mcp" / "daemon.json").read_text())["pid"], signal.SIGKILL)
     bridge.send(initialize(2))
     assert daemon_id(bridge.read()) != first
 
@@ -122,8 +121,7 @@ def test_after_a_failure_the_next_line_tries_again(scene: Stage) -> None:
     daemon = scene.daemon()
     assert daemon.is_left_alone()
     bridge.request(2)
-    wire = daemon.welcome()
-    bridge.expect_answer(wire, 2)
+    bridge.expect_answer(daemon.welcome(), 2)
 
 
 def test_a_daemon_that_says_another_one_runs_is_waited_for(scene: Stage) -> None:
@@ -222,8 +220,7 @@ def test_a_unit_that_does_not_start_is_told_with_what_systemctl_said(scene: Stag
 
 def test_a_unit_that_is_on_without_a_socket_is_waited_for_and_then_told(scene: Stage) -> None:
     on = LOADED.format("active", "success")
-    extra = {**systemctl(scene, on, on), "HEARTH_BRIDGE_PATIENCE": "0.3"}
-    bridge = scene.bridge_with("exit 1", extra=extra)
+    bridge = scene.bridge_with("exit 1", extra={**systemctl(scene, on, on), "HEARTH_BRIDGE_PATIENCE": "0.3"})
     bridge.request(1)
     assert "systemctl --user restart mcp.socket" in refused(bridge)
     assert scene.starts() == []
@@ -239,8 +236,7 @@ def test_without_a_unit_the_bridge_starts_a_daemon_itself(scene: Stage, words: t
 
 def test_a_named_profile_has_its_own_unit(scene: Stage) -> None:
     failed = LOADED.format("failed", "exit-code")
-    extra = systemctl(scene, failed, failed)
-    bridge = scene.bridge("--profile", "my-work", extra=extra)
+    bridge = scene.bridge("--profile", "my-work", extra=systemctl(scene, failed, failed))
     bridge.request(1)
     assert "mcp@my-work.socket has failed" in refused(bridge)
 

@@ -44,20 +44,17 @@ async def answer(request: Request, reply: Reply) -> None:
 
 def seen(bridge: RemoteBridge, method: str = "x/ping") -> bool:
     """Whether the server answers a method of its own."""
-    result: dict[str, Any] = bridge.ask(method, _modern=True)["result"]
-    return bool(result["seen"] == method)
+    return bool(bridge.ask(method, _modern=True)["result"]["seen"] == method)
 
 
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+        return listener.getsockname()[1]
 
 
 def error_of(message: dict[str, Any]) -> str:
     assert message["error"]["code"] == -32603
-    sentence: str = message["error"]["message"]
-    return sentence
+    return message["error"]["message"]
 
 
 # --- the way to the server

@@ -60,8 +60,7 @@ def test_a_registry_that_cannot_be_written_costs_a_warning_and_nothing_else(scra
     scratch.configure({"newest": server("echo")})
     settled = time.time() - 5
     os.utime(scratch.config, (settled, settled))
-    client = scratch.frames()
-    assert text_of(client.call("newest__echo", text="not lost")) == "not lost"
+    assert text_of(scratch.frames().call("newest__echo", text="not lost")) == "not lost"
     assert daemon.stop() == 0
 
 

@@ -60,8 +60,7 @@ def test_a_connection_that_has_not_spoken_yet_holds_the_daemon(scratch: Scratch)
 
 def test_a_control_connection_holds_nothing(scratch: Scratch) -> None:
     daemon = scratch.serve(idle_timeout=0.3)
-    control = scratch.control()
-    control.control("status")
+    scratch.control().control("status")
     assert daemon.wait() == 0
 
 
@@ -79,8 +78,7 @@ def test_a_call_in_flight_holds_the_daemon_also_when_its_session_has_fallen_sile
 
 def test_a_silent_session_without_calls_does_not_hold_the_daemon(scratch: Scratch) -> None:
     daemon = scratch.serve(idle_timeout=0.1, heartbeat_interval=0.05)
-    client = scratch.frames()
-    goodbye, _ = client.receive_type("goodbye")
+    goodbye, _ = scratch.frames().receive_type("goodbye")
     assert goodbye["reconnect"] is True
     assert daemon.wait() == 0
 

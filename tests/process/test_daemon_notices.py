@@ -145,8 +145,7 @@ def test_each_subscription_gets_its_own_notice_and_a_cancelled_one_gets_none(bot
         assert client.next_called(ACKNOWLEDGED)["params"]["_meta"][f"{PREFIX}subscriptionId"] == id
     client.notify("notifications/cancelled", {"requestId": "two"})
     grow(other, "old", "branch")
-    heard = [client.next_called(CHANGED)["params"]["_meta"][f"{PREFIX}subscriptionId"] for _ in range(2)]
-    assert heard == [1, 3]
+    assert [client.next_called(CHANGED)["params"]["_meta"][f"{PREFIX}subscriptionId"] for _ in range(2)] == [1, 3]
     assert client.ask("server/discover", modern(), id="end")["result"]
     assert client.aside == []
 
@@ -312,8 +311,7 @@ def test_a_subscriber_that_never_listed_is_told_of_a_server_that_a_reload_adds(s
     client.next_called(ACKNOWLEDGED)
     started.reconfigure({"change": server("changing"), "echo": server("echo")})
     assert client.next_called(CHANGED)["params"]["_meta"] == ON_SUB
-    tools = client.ask("tools/list", modern())["result"]["tools"]
-    assert "echo__echo" in [tool["name"] for tool in tools]
+    assert "echo__echo" in [tool["name"] for tool in client.ask("tools/list", modern())["result"]["tools"]]
 
 
 # --- with the real bridge

@@ -147,8 +147,7 @@ def test_where_the_owner_cannot_be_asked_the_policy_answers(
 ) -> None:
     daemon = scratch.serve(owner__approve=policy)
     owner_over(scratch, "frames", **handshake)
-    asker = asker_of(scratch)
-    answer, _ = asker.control("shutdown")
+    answer, _ = asker_of(scratch).control("shutdown")
     assert answer["ok"] is stops
     if stops:
         assert daemon.wait() == 0
@@ -170,15 +169,13 @@ def test_a_reload_is_asked_for_in_the_same_way(scratch: Scratch) -> None:
 def test_the_person_at_the_terminal_outranks_every_session(scratch: Scratch) -> None:
     daemon = scratch.start()
     owner_over(scratch, "lines")
-    control = scratch.control()
-    assert control.control("shutdown")[0]["ok"] is True
+    assert scratch.control().control("shutdown")[0]["ok"] is True
     assert daemon.wait() == 0
 
 
 def test_a_control_connection_owns_nothing_and_is_no_session(scratch: Scratch) -> None:
     scratch.start()
-    control = scratch.control()
-    status = json.loads(control.control("status")[1])
+    status = json.loads(scratch.control().control("status")[1])
     assert (status["sessions"], status["owner"]) == ([], None)
 
 

@@ -14,8 +14,7 @@ HEARTBEAT_SECONDS = 0.1
 
 
 def session_of(scratch: Scratch, client: FramesClient) -> Message | None:
-    sessions = scratch.status()["sessions"]
-    return next((item for item in sessions if item["id"] == client.session["sessionId"]), None)
+    return next((item for item in scratch.status()["sessions"] if item["id"] == client.session["sessionId"]), None)
 
 
 def falls_silent(scratch: Scratch, client: FramesClient) -> None:
@@ -152,8 +151,7 @@ def test_a_resumed_session_keeps_its_id_and_replaces_the_former_connection(scrat
     scratch.start()
     former = scratch.frames()
     resume = {key: former.session[key] for key in ("sessionId", "secret")}
-    again = scratch.frames(resume=resume)
-    assert again.session["sessionId"] == former.session["sessionId"]
+    assert scratch.frames(resume=resume).session["sessionId"] == former.session["sessionId"]
     with pytest.raises(Closed):
         while True:
             former.receive_frame()
@@ -207,8 +205,7 @@ def test_the_answer_to_initialize_and_the_initialized_line_are_marked_to_be_kept
     scratch.start()
     client = scratch.frames().initialized()
     assert client.receive_type("ack")[0]["keep"] == {"initialized": 2}
-    answer = next(header for header in client.headers if header.get("re") == 1)
-    assert answer["keep"] == "initialize"
+    assert next(header for header in client.headers if header.get("re") == 1)["keep"] == "initialize"
 
 
 def test_a_session_that_is_for_one_server_sees_its_tools_under_their_own_names(scratch: Scratch) -> None:

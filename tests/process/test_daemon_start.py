@@ -169,8 +169,7 @@ def test_a_profile_name_that_is_none_is_refused_in_one_sentence(scratch: Scratch
 def test_a_config_that_was_named_and_is_not_there_reaches_the_client_as_the_reason(scratch: Scratch) -> None:
     missing = scratch.home / "none.json"
     scratch.start("--config", str(missing))
-    socket_path = next((scratch.runtime / "mcp").glob("*.sock"))
-    scratch.socket = str(socket_path)
+    scratch.socket = str(next((scratch.runtime / "mcp").glob("*.sock")))
     with scratch.lines() as client:
         assert str(missing) in client.ask("ping")["error"]["message"]
 

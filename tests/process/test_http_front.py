@@ -44,8 +44,7 @@ def test_a_legacy_client_opens_a_session_calls_and_leaves(home: Scratch) -> None
 
 
 def test_progress_comes_on_the_stream_of_its_call(home: Scratch) -> None:
-    client = LegacyHttp(home).opened()
-    got = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=300, steps=3)
+    got = LegacyHttp(home).opened().call("count__read", meta={"progressToken": "p"}, key="k", delay=300, steps=3)
     assert got.is_stream and got.headers["x-accel-buffering"] == "no"
     events = list(got.events())
     # The first has no data: from it on the client knows where it would have to resume.
@@ -78,8 +77,7 @@ def test_a_modern_stream_has_no_ids_and_is_not_collected_on_its_way(home: Scratc
 
 def test_a_client_that_lost_its_stream_gets_the_rest_once_when_it_comes_back(home: Scratch) -> None:
     client = LegacyHttp(home).opened()
-    got = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=1500, steps=3)
-    events = got.events()
+    events = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=1500, steps=3).events()
     seen = [next(events), next(events)]
     # The connection breaks in the middle; that is no cancellation.
     client.close()
@@ -94,8 +92,7 @@ def test_a_client_that_lost_its_stream_gets_the_rest_once_when_it_comes_back(hom
 
 @pytest.mark.parametrize("last", ["", "x", "9-1", "1-99", "1", "-", "1-1-1"])
 def test_what_cannot_be_resumed_is_refused(home: Scratch, last: str) -> None:
-    client = LegacyHttp(home).opened()
-    assert client.request("GET", headers={"Last-Event-ID": last}).status == 400
+    assert LegacyHttp(home).opened().request("GET", headers={"Last-Event-ID": last}).status == 400
 
 
 def test_what_no_request_is_the_reason_of_comes_on_the_stream_that_was_opened_for_it(scratch: Scratch) -> None:
@@ -148,16 +145,14 @@ def test_batches_are_for_the_one_revision_that_has_them(home: Scratch) -> None:
     client = LegacyHttp(home)
     batch = [PING, {**PING, "id": 2}, {"jsonrpc": "2.0", "method": "notifications/x"}]
     client.open("2025-03-26")
-    got = client.request("POST", batch)
-    assert sorted(answer["id"] for answer in json.loads(got.text())) == [1, 2]
+    assert sorted(answer["id"] for answer in json.loads(client.request("POST", batch).text())) == [1, 2]
     client.headers.clear()
     client.open()
     assert client.request("POST", batch).status == 400
 
 
 def test_who_takes_no_events_gets_no_stream(home: Scratch) -> None:
-    client = LegacyHttp(home).opened()
-    got = client.request("GET", headers={"Accept": "application/json"})
+    got = LegacyHttp(home).opened().request("GET", headers={"Accept": "application/json"})
     assert (got.status, "text/event-stream" in got.json()["error"]["message"]) == (406, True)
 
 
@@ -181,8 +176,7 @@ def test_two_clients_may_use_the_same_id_at_the_same_time(home: Scratch) -> None
 
 def test_closing_the_stream_cancels_the_call(home: Scratch) -> None:
     client = ModernHttp(home)
-    got = client.call("count__read", meta={"progressToken": 1}, key="k", delay=60_000, steps=600)
-    next(got.events())
+    next(client.call("count__read", meta={"progressToken": 1}, key="k", delay=60_000, steps=600).events())
     client.close()
     ledger = home.home / "ledger"
     until(lambda: "cancelled k" in ledger.read_text().splitlines(), "the server hears of it")
@@ -236,8 +230,7 @@ def test_an_unknown_version_or_notification_is_a_warning_once_per_client(home: S
             params = {"_meta": {versions.PROTOCOL_VERSION_KEY: "2030-01-01"}}
             assert client.post("tools/list", params, headers=unknown).status == 400
             notice = {"jsonrpc": "2.0", "method": "notifications/new"}
-            headers = {"MCP-Protocol-Version": versions.NEWEST_MODERN}
-            assert client.request("POST", notice, headers).status == 202
+            assert client.request("POST", notice, {"MCP-Protocol-Version": versions.NEWEST_MODERN}).status == 202
     assert home.logged().count("unknown protocol version '2030-01-01' from an HTTP client") == 2
     assert home.logged().count("unknown notification 'notifications/new' from an HTTP client: ignored") == 2
 
@@ -402,8 +395,7 @@ def test_what_is_no_message_is_refused_with_the_reason(home: Scratch, body: byte
 
 def test_a_quiet_session_does_not_hold_the_daemon(scratch: Scratch) -> None:
     daemon = scratch.serve({"echo": server("echo")}, idle_timeout=0.5)
-    client = LegacyHttp(scratch).opened()
-    client.call("echo__echo", text="bye").json()
+    LegacyHttp(scratch).opened().call("echo__echo", text="bye").json()
     assert daemon.wait() == 0
 
 

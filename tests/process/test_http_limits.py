@@ -42,8 +42,7 @@ def echo(speaker: Speaker, id: int) -> Message:
 
 
 def reason(answer: Message) -> str | None:
-    found: str | None = answer.get("error", {}).get("data", {}).get("reason")
-    return found
+    return answer.get("error", {}).get("data", {}).get("reason")
 
 
 def use_up(speaker: Speaker) -> Message:

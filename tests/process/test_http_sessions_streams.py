@@ -102,8 +102,7 @@ def test_all_that_was_on_its_way_when_the_connection_broke_comes_again(counting:
 
 
 def test_who_has_read_a_stream_to_its_end_is_not_sent_an_empty_one(counting: LegacyHttp) -> None:
-    got = counting.call("count__read", meta={"progressToken": "p"}, key="k", delay=50, steps=2)
-    events = list(got.events())
+    events = list(counting.call("count__read", meta={"progressToken": "p"}, key="k", delay=50, steps=2).events())
     # Clients take an end without an answer for another broken connection, and would come back for ever.
     assert counting.request("GET", headers={"Last-Event-ID": events[-1].id or ""}).status == 400
     again = counting.request("GET", headers={"Last-Event-ID": events[-2].id or ""})
@@ -156,8 +155,7 @@ def test_who_takes_over_the_stream_of_a_call_gets_its_answer(scratch: Scratch) -
     daemon = scratch.serve({"count": server("counting", scratch.home / "ledger")}, idle_timeout=0.5)
     client = LegacyHttp(scratch).opened()
     former = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=1000, steps=2).events()
-    first = next(former)
-    newer = client.request("GET", headers={"Last-Event-ID": first.id or ""})
+    newer = client.request("GET", headers={"Last-Event-ID": next(former).id or ""})
     assert newer.is_stream
     messages = newer.messages()
     assert [each["params"]["progress"] for each in messages[:-1]] == [1, 2]
@@ -243,8 +241,7 @@ def test_a_stream_of_many_answers_that_died_with_its_daemon_cannot_be_resumed(sc
 def test_a_daemon_that_goes_out_lets_calls_finish_and_says_when_to_come_back(scratch: Scratch) -> None:
     daemon = scratch.serve({"count": server("counting", scratch.home / "ledger")})
     client = LegacyHttp(scratch).opened()
-    got = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=1000, steps=3)
-    events = got.events()
+    events = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=1000, steps=3).events()
     next(events)
     late = Connection(scratch.socket)
     late.connect()

@@ -99,7 +99,6 @@ def test_its_id_is_none_of_the_later_revisions(scratch: Scratch) -> None:
     assert other.request("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"}).status == 404
     assert other.request("GET").status == 404
     # Nor the other way round.
-    legacy = LegacyHttp(scratch).opened()
-    path = f"/messages?session={legacy.headers['Mcp-Session-Id']}"
+    path = f"/messages?session={LegacyHttp(scratch).opened().headers['Mcp-Session-Id']}"
     assert other.request("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, path=path).status == 404
     assert client.post("ping", id=2).status == 202 and client.next()["id"] == 2

@@ -69,8 +69,7 @@ async def test_what_comes_on_a_requests_stream_is_known_to_be_caused_by_it(talk:
     other, second = talk.begin("report")
     assert text_of(await answer.future) == text_of(await second.future) == "reported"
     assert (answer.progress, second.progress) == ([1], [1])
-    logs = sorted((cause or 0) for method, params, cause in talk.notices if params == LOGGED)
-    assert logs == [number, other]
+    assert sorted((cause or 0) for method, params, cause in talk.notices if params == LOGGED) == [number, other]
 
 
 async def test_questions_are_answered_while_their_calls_wait(talk: Talk) -> None:

@@ -61,8 +61,7 @@ class Neighbour(threading.Thread):
 @contextmanager
 def wicked(scratch: Scratch, entry: dict[str, object], **settings: object) -> Iterator[Neighbour]:
     """A daemon with that server as `bad`, and a neighbour who is served before, meanwhile and afterwards."""
-    client = scratch.serve({"bad": entry, "good": server("echo")}, **settings).lines().initialized()
-    neighbour = Neighbour(client)
+    neighbour = Neighbour(scratch.serve({"bad": entry, "good": server("echo")}, **settings).lines().initialized())
     neighbour.start()
     neighbour.be_served()
     yield neighbour
@@ -243,8 +242,7 @@ def test_progress_gives_a_call_more_time(scratch: Scratch, era: str) -> None:
         client = opened(scratch)
         params: Message = {"name": "bad__plod", "arguments": {"steps": 20, "pause": 0.2}}
         params["_meta"] = {"progressToken": "t"}
-        answer = client.ask("tools/call", modern(**params) if era == "modern" else params)
-        assert text_of(answer) == "arrived"
+        assert text_of(client.ask("tools/call", modern(**params) if era == "modern" else params)) == "arrived"
         assert [message["params"]["progress"] for message in client.aside] == list(range(1, 21))
 
 
@@ -261,8 +259,7 @@ def test_progress_without_end_ends_at_the_ceiling(scratch: Scratch) -> None:
     record = scratch.home / "cancelled"
     with wicked(scratch, server("stalling", record, call_timeout=300, call_ceiling=1)):
         client = opened(scratch)
-        meta = {"progressToken": 1}
-        error = client.call("bad__plod", meta=meta, steps=10**6, pause=0.05)["error"]
+        error = client.call("bad__plod", meta={"progressToken": 1}, steps=10**6, pause=0.05)["error"]
         assert "server 'bad' did not finish within 1 s (key call_ceiling)" in error["message"]
         until(record.exists, "the server was told")
         assert text_of(client.call("bad__echo", text="still there")) == "still there"

@@ -14,10 +14,7 @@ import pytest
 
 from support.daemon import server_command
 
-META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 Message = dict[str, Any]
 
 
@@ -41,8 +38,7 @@ class Server:
         self.send(json.dumps(message).encode() + b"\n")
 
     def read(self) -> Message:
-        found: Message = json.loads(self.output.readline())
-        return found
+        return json.loads(self.output.readline())
 
     def ask(self, method: str, params: Message | None = None, key: object = 1) -> Message:
         self.write(method, params, key)
@@ -85,8 +81,7 @@ def ledger() -> Iterator[Path]:
 
 def words(answer: Message) -> str:
     """The text of a tool's result."""
-    found: str = answer["result"]["content"][0]["text"]
-    return found
+    return answer["result"]["content"][0]["text"]
 
 
 LEGACY = (
@@ -126,11 +121,7 @@ def test_counting_writes_one_line_per_run_and_answers_when_due(start: Any, ledge
 
 def test_counting_sends_progress_and_forgets_a_cancelled_call(start: Any, ledger: Path) -> None:
     server = start("counting", str(ledger), "60000")
-    params = {
-        "name": "read",
-        "arguments": {"key": "k", "delay": 60, "steps": 2},
-        "_meta": {"progressToken": "t"},
-    }
+    params = {"name": "read", "arguments": {"key": "k", "delay": 60, "steps": 2}, "_meta": {"progressToken": "t"}}
     steps = [server.ask("tools/call", params, 1), server.read()]
     assert [step["params"]["progress"] for step in steps] == [1, 2]
     assert words(server.read()) == "read k"
@@ -143,10 +134,7 @@ def test_counting_sends_progress_and_forgets_a_cancelled_call(start: Any, ledger
 def test_modern_refuses_the_handshake_and_bare_requests(start: Any) -> None:
     server = start("modern")
     refusal = server.ask("initialize", {"protocolVersion": "2025-11-25"})["error"]
-    assert (refusal["code"], refusal["data"]) == (
-        -32022,
-        {"supported": ["2026-07-28"], "requested": "2025-11-25"},
-    )
+    assert (refusal["code"], refusal["data"]) == (-32022, {"supported": ["2026-07-28"], "requested": "2025-11-25"})
     assert server.ask("tools/list", {})["error"]["code"] == -32602
     assert server.ask("server/discover", {"_meta": META})["result"]["supportedVersions"] == ["2026-07-28"]
 
@@ -331,8 +319,7 @@ def test_batching_says_everything_in_arrays(start: Any) -> None:
 
     def ask(method: str, params: Message, key: int) -> list[Any]:
         server.write(method, params, key)
-        found: list[Any] = json.loads(server.output.readline())
-        return found
+        return json.loads(server.output.readline())
 
     assert ask("initialize", {}, 1)[0]["result"]["protocolVersion"] == "2025-03-26"
     notice, said, garbage = ask(

@@ -72,8 +72,7 @@ class Authority:
 
     def _told(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"{self.origin}/test/counts", timeout=BOUND_SECONDS) as answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
+            return json.load(answer)
 
     def count(self, what: str) -> int:
         """How often it was asked for that."""

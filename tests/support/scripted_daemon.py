@@ -108,8 +108,7 @@ class Wire:
 
     def ask(self, id: str, method: str = "elicitation/create") -> None:
         """A question to the client."""
-        payload = json.dumps({"jsonrpc": "2.0", "id": id, "method": method}).encode()
-        self.send({"type": "mcp", "ask": id}, payload)
+        self.send({"type": "mcp", "ask": id}, json.dumps({"jsonrpc": "2.0", "id": id, "method": method}).encode())
 
     def read_eof(self) -> None:
         """Wait for the bridge's end of this connection to close, whatever it still says."""
@@ -220,8 +219,7 @@ class BridgeProcess:
 
     def read(self) -> Message:
         """The next message."""
-        message: Message = json.loads(self.read_raw())
-        return message
+        return json.loads(self.read_raw())
 
     def read_rest(self) -> list[Message]:
         """Everything until the bridge closes its output."""

@@ -77,8 +77,7 @@ VALUES = {"PYTHON": "/v/bin/python", "SOCKET": "/s", "PATH": "/bin", "HOME": "/U
 
 
 def read(values: dict[str, str] = VALUES) -> dict[str, Any]:
-    found: dict[str, Any] = plistlib.loads(fill(TEXT, values, "launchd").encode())
-    return found
+    return plistlib.loads(fill(TEXT, values, "launchd").encode())
 
 
 AGENT = read()
@@ -238,8 +237,7 @@ def test_on_macos_everything_lies_below_library_whatever_xdg_says() -> None:
 
 
 def test_on_macos_a_socket_path_is_cut_at_103_bytes() -> None:
-    fixed = len("/Library/Application Support/hearth/run/mcp/mcp.sock")
-    longest = "/" + "u" * (103 - fixed - 1)
+    longest = "/" + "u" * (103 - len("/Library/Application Support/hearth/run/mcp/mcp.sock") - 1)
     assert len(places_on_a_mac(longest)[1]) == 103
     assert places_on_a_mac(longest + "u")[1].startswith(f"/tmp/hearth-{os.getuid()}/")
 

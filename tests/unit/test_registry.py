@@ -190,8 +190,7 @@ def test_a_folder_of_another_user_is_refused(places: Places) -> None:
 @pytest.mark.root
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
 @pytest.mark.parametrize(
-    ("options", "reason"),
-    [("ro", "the file system is read-only"), ("size=4k,nr_inodes=2", "the disk is full")],
+    ("options", "reason"), [("ro", "the file system is read-only"), ("size=4k,nr_inodes=2", "the disk is full")]
 )
 def test_what_the_system_refuses_is_one_sentence(options: str, reason: str) -> None:
     script = (

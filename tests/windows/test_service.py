@@ -96,8 +96,7 @@ def status_of_daemon(folder: Path) -> dict[str, Any]:
     done = subprocess.run(
         command, env={**os.environ, **variables(folder)}, capture_output=True, timeout=LIMIT_SECONDS, check=False
     )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 def test_a_service_is_installed_started_stopped_and_removed(install: Install) -> None:

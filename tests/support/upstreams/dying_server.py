@@ -14,10 +14,7 @@ import sys
 
 import stdio
 
-TOOLS = [
-    stdio.described("echo", readOnlyHint=True),
-    *(stdio.described(name) for name in ("die", "abort", "half")),
-]
+TOOLS = [stdio.described("echo", readOnlyHint=True), *(stdio.described(name) for name in ("die", "abort", "half"))]
 
 
 def leave(words: str) -> None:

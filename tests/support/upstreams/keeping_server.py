@@ -45,8 +45,7 @@ class Server:
         if request["params"]["name"] == "hold":
             return None
         self.count += 1
-        state = {"count": self.count, "pid": os.getpid(), "era": era, "cwd": os.getcwd()}
-        result = stdio.text(json.dumps(state))
+        result = stdio.text(json.dumps({"count": self.count, "pid": os.getpid(), "era": era, "cwd": os.getcwd()}))
         return stdio.result(request, {"resultType": "complete", **result} if era == "modern" else result)
 
     def routine(self, request: stdio.Message) -> stdio.Message:

@@ -28,8 +28,7 @@ LEAKED = ["nobody's"]
 def asked(step: str, mark: str) -> stdio.Message:
     """The params of a question."""
     if step == "ask":
-        properties = {"mark": {"type": "string"}}
-        return {"message": mark, "requestedSchema": {"type": "object", "properties": properties}}
+        return {"message": mark, "requestedSchema": {"type": "object", "properties": {"mark": {"type": "string"}}}}
     return {"messages": [{"role": "user", "content": {"type": "text", "text": mark}}], "maxTokens": 1}
 
 

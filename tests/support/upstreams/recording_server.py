@@ -42,8 +42,7 @@ def answer(request: stdio.Message) -> stdio.Message | None:
     if request.get("method") != "tools/call":
         return stdio.handshake(request, "recording", TOOLS)
     return stdio.called(
-        request,
-        {"echo": lambda _: stdio.text("heard"), "hold": lambda _: None, "about": lambda _: stdio.text(about())},
+        request, {"echo": lambda _: stdio.text("heard"), "hold": lambda _: None, "about": lambda _: stdio.text(about())}
     )
 
 

@@ -314,8 +314,7 @@ class Outages(RuleBasedStateMachine):
     def daemon_appears(self, part: float, welcomes: bool) -> None:
         self.inbox = {}
         frames = self.ledger.reopen()
-        replayed = [line for head, line in opened(frames) if "replay" in head]
-        assert sorted(replayed) == sorted(self.kept.values())
+        assert sorted([line for head, line in opened(frames) if "replay" in head]) == sorted(self.kept.values())
         waiting = [line for head, line in opened(frames) if "replay" not in head]
         assert waiting == sorted(waiting, key=int)
         self.up = True

@@ -65,8 +65,7 @@ def test_a_named_pipe_without_a_writer_does_not_hold_the_start(home: Path) -> No
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read_is_one_sentence(home: Path) -> None:
-    path = written(home / ".config/hearth/config.toml", "")
-    path.chmod(0)
+    written(home / ".config/hearth/config.toml", "").chmod(0)
     with pytest.raises(ConfigError, match="cannot be read: permission denied"):
         config.load(Places(), NOTHING)
 
@@ -208,8 +207,7 @@ def test_a_flag_may_be_a_text_or_a_value() -> None:
 
 def test_servers_keep_the_order_of_the_file() -> None:
     names = ["zeta", "alpha", "mid"]
-    text = "".join(f'[mcpServers.{name}]\ncommand = "x"\n' for name in names)
-    assert list(config_of(text).servers) == names
+    assert list(config_of("".join(f'[mcpServers.{name}]\ncommand = "x"\n' for name in names)).servers) == names
 
 
 def test_a_server_has_what_its_entry_says() -> None:

@@ -218,10 +218,8 @@ def test_one_value_is_assigned_and_taken_out_again(shape: str, encoding: str, at
     if len(at) == 3 and not editor.value_at(former, where[:2]):
         return
     assigned = editor.assigned(name, data, at, True)
-    tree = parse(name, assigned).tree
-    assert editor.value_at(tree, where) is True
-    again = editor.assigned(name, assigned, at, "other")
-    assert editor.value_at(parse(name, again).tree, where) == "other"
+    assert editor.value_at(parse(name, assigned).tree, where) is True
+    assert editor.value_at(parse(name, editor.assigned(name, assigned, at, "other")).tree, where) == "other"
     if editor.value_at(former, where) is None:
         left = parse(name, editor.unassigned(name, assigned, at)).tree
         assert {**left, "owner": left.get("owner") or {}} == {**former, "owner": former.get("owner") or {}}

@@ -43,8 +43,7 @@ class Talk:
 
 def code(answers: list[dict[str, Any]]) -> int | None:
     (answer,) = answers
-    error: dict[str, Any] = answer.get("error", {})
-    return error.get("code")
+    return answer.get("error", {}).get("code")
 
 
 @pytest.mark.parametrize(
@@ -133,10 +132,7 @@ def test_a_subscription_is_acknowledged_with_nothing_and_ends_by_cancellation() 
     assert code(talk.ask("tools/list", "s", **MODERN)) is None
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [{"a": 1}, {"a": 1, "b": "2"}, {"a": True, "b": 1}, {"a": 10**400, "b": 0.5}],
-)
+@pytest.mark.parametrize("arguments", [{"a": 1}, {"a": 1, "b": "2"}, {"a": True, "b": 1}, {"a": 10**400, "b": 0.5}])
 def test_arguments_that_do_not_fit_are_a_result_that_the_model_can_read(arguments: dict[str, Any]) -> None:
     (answer,) = Talk(initialized=True).ask("tools/call", name="add", arguments=arguments)
     assert answer["result"]["isError"] is True

@@ -27,11 +27,7 @@ def started() -> Iterator[list["subprocess.Popen[bytes]"]]:
 
 def start(program: str, *words: str, stdin: int = subprocess.PIPE, **settings: str) -> "subprocess.Popen[bytes]":
     process = subprocess.Popen(
-        [sys.executable, "-c", program, *words],
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        env=os.environ | settings,
-        cwd="/",
+        [sys.executable, "-c", program, *words], stdin=stdin, stdout=subprocess.PIPE, env=os.environ | settings, cwd="/"
     )
     assert process.stdout
     assert process.stdout.readline() == b"ready\n"
@@ -67,8 +63,7 @@ def test_a_copy_of_standard_input_that_the_parent_shares_is_a_pipe(started: list
 def test_a_file_as_standard_input_is_no_pipe(
     started: list["subprocess.Popen[bytes]"], tmp_path: os.PathLike[str]
 ) -> None:
-    path = os.path.join(tmp_path, "input")
-    with open(path, "wb+") as file:
+    with open(os.path.join(tmp_path, "input"), "wb+") as file:
         started.append(
             process := start("import os, signal; os.write(1, b'ready\\n'); signal.pause()", stdin=file.fileno())
         )

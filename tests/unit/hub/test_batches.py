@@ -73,8 +73,7 @@ def answered(sink: Answers) -> list[dict[str, Any]]:
     ((what, tag, payload, _),) = sink.said
     assert (what, tag) == ("answer", 7)
     assert isinstance(payload, bytes)
-    found: list[dict[str, Any]] = standard.loads(payload)
-    return found
+    return standard.loads(payload)
 
 
 def test_members_go_their_own_ways_in_order() -> None:

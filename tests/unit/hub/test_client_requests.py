@@ -26,8 +26,7 @@ async def asked(sink: Kept, count: int = 1) -> dict[str, Any]:
         await asyncio.sleep(0)
     payload = sink.heard("ask")[-1][2]
     assert isinstance(payload, bytes)
-    found: dict[str, Any] = json.loads(payload)
-    return found
+    return json.loads(payload)
 
 
 def response(id: str, result: str = "{}") -> json.Message:

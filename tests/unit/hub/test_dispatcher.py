@@ -72,8 +72,7 @@ class Stage:
         return call
 
     def params(self, number: int = -1) -> dict[str, Any]:
-        found: dict[str, Any] = self.connection.sent[number]["params"]
-        return found
+        return self.connection.sent[number]["params"]
 
 
 def sent_ids(connection: Recorded) -> list[object]:
@@ -334,8 +333,7 @@ async def test_what_nobody_can_have_is_refused_with_the_sentence(stage: Stage) -
     stage.server.catalogs.known[stage.instance.capabilities] = offering()
     member, sink = client()
     call = opened(member)
-    missing = MessageError("unknown tool: x", -32602)
-    search = TargetLookup(lambda view, settled: None, lambda of: True, missing)
+    search = TargetLookup(lambda view, settled: None, lambda of: True, MessageError("unknown tool: x", -32602))
     stage.pipeline.submit(call, search)
     await until(lambda: sink.heard("answer"), "it is answered")
     (answer,) = sink.messages("answer")
@@ -350,6 +348,5 @@ async def test_bad_params_that_only_the_search_finds_are_the_client_s_error(stag
         raise MessageError("params.x must be a string", versions.INVALID_PARAMS)
 
     with pytest.raises(MessageError):
-        missing = MessageError("unknown", -32602)
-        search = TargetLookup(locate, lambda of: True, missing)
+        search = TargetLookup(locate, lambda of: True, MessageError("unknown", -32602))
         stage.pipeline.submit(opened(member), search)

@@ -26,8 +26,7 @@ def offers(name: str, declared: bytes | None = None, **lists: list[object]) -> t
 def rendered(
     found: View, kind: ListKind, era: str = versions.LEGACY, version: str = "2025-11-25"
 ) -> list[dict[str, Any]]:
-    shown: list[dict[str, Any]] = json.loads(found.render(kind, era, version))
-    return shown
+    return json.loads(found.render(kind, era, version))
 
 
 def names(found: View, kind: ListKind) -> list[str]:

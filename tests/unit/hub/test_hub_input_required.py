@@ -84,8 +84,7 @@ class Stage:
 
     async def called_again(self, count: int = 2) -> dict[str, Any]:
         await until(lambda: len(self.connection.sent) == count, "the call is made again")
-        params: dict[str, Any] = self.connection.sent[-1]["params"]
-        return params
+        return self.connection.sent[-1]["params"]
 
     async def answer(self) -> dict[str, Any]:
         await until(lambda: self.sink.heard("answer"), "the client has its answer")
@@ -298,8 +297,7 @@ async def test_a_server_that_ended_meanwhile_is_called_in_its_next_life_if_that_
 
 async def test_a_url_gets_an_id_of_its_own_where_the_revision_wants_one(stage: Stage) -> None:
     stage.require(a=URL, b=URL)
-    ids = {question["params"]["elicitationId"] for question in await stage.asked(2)}
-    assert len(ids) == 2
+    assert len({question["params"]["elicitationId"] for question in await stage.asked(2)}) == 2
 
 
 async def test_progress_of_the_second_call_comes_under_the_client_s_token_too() -> None:

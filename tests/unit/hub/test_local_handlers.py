@@ -48,8 +48,7 @@ class Stage:
     def discover(self) -> dict[str, Any]:
         self.sink.said.clear()
         self.openings.discover(opened(self.session, era=versions.MODERN), {}, {})
-        result: dict[str, Any] = self.sink.messages("answer")[-1]["result"]
-        return result
+        return self.sink.messages("answer")[-1]["result"]
 
 
 def knowing(name: str, offered: ServerCatalog, profile: bytes = capabilities.FULL, **spec: object) -> Server:
@@ -213,8 +212,7 @@ async def test_a_list_goes_on_without_the_stragglers_and_they_are_not_given_up(t
     stage.ask(member)
     assert names(await listed(sink)) == ["b__t"]
     connection = stage.servers["a"].connections[0]
-    number = next(item["id"] for item in connection.sent if item["method"] == "tools/list")
-    connection.give(number, tools)
+    connection.give(next(item["id"] for item in connection.sent if item["method"] == "tools/list"), tools)
     await until(lambda: not stage.catalogue.unknown(member), "the straggler has come")
     stage.ask(member, id=b"2")
     assert names(await listed(sink, 2)) == ["a__t", "b__t"]

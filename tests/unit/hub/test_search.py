@@ -51,8 +51,7 @@ async def listed(stage: Stage, member: Session, sink: Kept) -> list[str]:
 async def said(stage: Stage, member: Session, sink: Kept, tool: str, **arguments: object) -> dict[str, Any]:
     count = len(sink.heard("answer"))
     stage.ask(member, "tools/call", id=f"call {count}", name=tool, arguments=arguments)
-    found: dict[str, Any] = (await answer(sink, count + 1))["result"]
-    return found
+    return (await answer(sink, count + 1))["result"]
 
 
 def text(result: dict[str, Any]) -> str:
@@ -315,8 +314,7 @@ async def test_a_tool_is_called_only_by_the_one_that_fits_its_annotations(
 async def test_a_resent_call_runs_again_only_if_the_tool_behind_it_may(stage: Stage) -> None:
     member, sink = stage.client(mode=SEARCH)
     for id, tool in (("w", "write_file"), ("r", "read_file")):
-        arguments = {"name": f"files__{tool}", "arguments": {"path": "/x"}}
-        given = {"name": "call_tool", "arguments": arguments}
+        given = {"name": "call_tool", "arguments": {"name": f"files__{tool}", "arguments": {"path": "/x"}}}
         stage.receive(member, {"id": id, "method": "tools/call", "params": given}, resent=True)
     assert (await stage.on("files", "tools/call"))["params"]["name"] == "read_file"
     refused = await answer(sink)

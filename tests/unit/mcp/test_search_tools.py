@@ -208,8 +208,7 @@ def test_a_tool_is_told_with_the_one_that_calls_it() -> None:
 
 
 def test_one_line_is_bounded() -> None:
-    many = [f"argument_{number}" for number in range(1000)]
-    line = entry_line(entry(description="x" * 5000, required=many))
+    line = entry_line(entry(description="x" * 5000, required=[f"argument_{number}" for number in range(1000)]))
     assert len(line) <= LINE_CHARACTERS + REQUIRED_CHARACTERS + 64
     assert "…" in line
 
@@ -280,8 +279,7 @@ def test_what_there_is_not_is_told_among_the_others() -> None:
 
 
 def test_what_does_not_fit_with_the_others_is_asked_for_by_itself() -> None:
-    entries = [definition(f"t{number}", 6000) for number in range(10)]
-    texts = described_texts(entries, {})
+    texts = described_texts([definition(f"t{number}", 6000) for number in range(10)], {})
     assert sum(map(len, texts)) <= DESCRIBE_CHARACTERS + 300
     assert len(texts) == 4
     assert '"t3", "t4"' in texts[-1] and "by themselves" in texts[-1]

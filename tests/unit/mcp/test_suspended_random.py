@@ -20,12 +20,7 @@ from hearth.mcp.suspended import (
     SuspendedState,
 )
 from hearth.wire import json, values
-from unit.mcp.suspended_calls import (
-    PATIENCE,
-    form,
-    open_questions,
-    url,
-)
+from unit.mcp.suspended_calls import PATIENCE, form, open_questions, url
 
 MOVES = {
     ("question", SuspendedState.RUNNING): {SuspendedState.RUNNING, SuspendedState.ASKING},
@@ -229,5 +224,4 @@ def test_in_random_lives_nobody_is_forgotten_or_answered_twice_or_with_another_s
         for _ in range(40):
             life.step()
         moves |= life.moves
-    wanted = {(event, before, after) for (event, before), states in MOVES.items() for after in states}
-    assert wanted <= moves
+    assert {(event, before, after) for (event, before), states in MOVES.items() for after in states} <= moves

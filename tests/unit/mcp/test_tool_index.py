@@ -7,18 +7,9 @@ from typing import Any
 
 import pytest
 
+from hearth.mcp import tool_index
 from hearth.mcp.catalog import ServerCatalog
-from hearth.mcp.tool_index import (
-    QUESTION_CHARACTERS,
-    QUESTION_WORDS,
-    SYNONYMS,
-    Tool,
-    ToolIndex,
-    arguments,
-    document,
-    merged,
-    question_words,
-)
+from hearth.mcp.tool_index import Tool, ToolIndex, arguments, merged, question_words
 from hearth.wire import json
 from search.corpus import questions, tools
 from search.score import evaluation_score, index, places, raw, score
@@ -112,8 +103,7 @@ def test_one_of_the_words_is_enough() -> None:
 
 
 def test_the_very_name_comes_first() -> None:
-    tools = [tool("get_file_file"), tool("get"), tool("get_file")]
-    assert found(tools, " S__Get ")[0] == "s__get"
+    assert found([tool("get_file_file"), tool("get"), tool("get_file")], " S__Get ")[0] == "s__get"
 
 
 def test_equal_ones_stay_in_the_order_of_the_lists() -> None:
@@ -172,8 +162,8 @@ def test_a_question_of_empty_words_only_is_taken_by_its_words() -> None:
 
 
 def test_of_a_long_question_the_beginning_counts() -> None:
-    assert len(question_words(" ".join(f"word{number}" for number in range(1000)))) == QUESTION_WORDS
-    assert question_words("x" * 10**6) == ["x" * QUESTION_CHARACTERS]
+    assert len(question_words(" ".join(f"word{number}" for number in range(1000)))) == tool_index.QUESTION_WORDS
+    assert question_words("x" * 10**6) == ["x" * tool_index.QUESTION_CHARACTERS]
 
 
 @pytest.mark.parametrize(
@@ -205,19 +195,17 @@ def test_arguments_are_read_once_and_bounded() -> None:
 
 
 def test_synonyms_are_words_and_phrases_in_small_letters_of_something_else() -> None:
-    for word, others in SYNONYMS.items():
+    for word, others in tool_index.SYNONYMS.items():
         assert others and word not in others
         assert all(other == other.lower() and other.replace(" ", "").isalnum() for other in (word, *others))
 
 
 def offered(server: str, *names: str) -> tuple[str, ServerCatalog]:
-    tools: list[object] = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
-    return server, offering(server, tools=tools)
+    return server, offering(server, tools=[{"name": name, "inputSchema": {"type": "object"}} for name in names])
 
 
 def listed(*offerings: tuple[str, ServerCatalog | None], **wanted: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(document(offerings, **wanted))
-    return found
+    return json.loads(tool_index.document(offerings, **wanted))
 
 
 def names(found: dict[str, Any]) -> list[str]:

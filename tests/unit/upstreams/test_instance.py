@@ -84,8 +84,7 @@ async def test_a_legacy_server_is_told_the_instance_s_capabilities() -> None:
 
 
 async def test_a_server_that_exits_when_it_is_probed_is_started_again_and_only_initialized() -> None:
-    script = {key: value for key, value in legacy_script().items() if key != "server/discover"}
-    stage = Stage(script, kind=Mortal)
+    stage = Stage({key: value for key, value in legacy_script().items() if key != "server/discover"}, kind=Mortal)
     await stage.ready()
     assert [connection.methods()[:2] for connection in stage.connections] == [
         ["server/discover", "initialize"],
@@ -243,8 +242,7 @@ async def test_a_server_with_a_call_in_flight_is_left_in_peace() -> None:
     stage = Stage()
     connection = await stage.ready()
     connection.request(b'"tools/call"', b"{}", Nobody())
-    state = stage.instance._supervisor.state
-    looked: list[float] = [state.check_at]
+    looked: list[float] = [stage.instance._supervisor.state.check_at]
 
     def has_looked() -> bool:
         now = stage.instance._supervisor.state.check_at

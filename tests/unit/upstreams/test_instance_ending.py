@@ -9,12 +9,7 @@ import pytest
 
 from hearth.errors import HearthError, UpstreamError
 from hearth.upstreams.connection import Owner
-from hearth.upstreams.supervision import (
-    READY,
-    RETIRED,
-    STARTING,
-    STOPPING,
-)
+from hearth.upstreams.supervision import READY, RETIRED, STARTING, STOPPING
 from hearth.upstreams.supervisor import Terminations, drain
 from unit.conversations import Scripted, until
 from unit.staged_instances import BROKEN, Nobody, Stage, Turn

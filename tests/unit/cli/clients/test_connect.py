@@ -75,8 +75,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 def servers(path: Path) -> dict[str, Any]:
-    tree: dict[str, Any] = json.loads(path.read_text())
-    return tree["mcpServers"]
+    return json.loads(path.read_text())["mcpServers"]
 
 
 def test_without_a_client_it_lists_those_that_are_there(home: Home) -> None:
