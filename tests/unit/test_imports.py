@@ -52,7 +52,7 @@ ARROWS = {
 # library. The lock is the one at which bridge and daemon meet.
 BRIDGE_MODULES = {
     "hearth", "hearth.errors", "hearth.paths", "hearth.faults", "hearth.wire", "hearth.wire.frames",
-    "hearth.host", "hearth.host.macos", "hearth.host.posix", "hearth.host.windows",
+    "hearth.host", "hearth.host.macos", "hearth.host.windows",
     "hearth.host.macos.launchd", "hearth.host.locks", "hearth.host.folders",
     "hearth.host.windows.pipe_streams", "hearth.host.windows.task", "hearth.sids", "hearth.socket_trust",
     # Of a bridge with a target.

@@ -11,9 +11,8 @@ import shlex
 from hearth import paths
 from hearth.control_client.unit import BY_BRIDGE, Unit
 from hearth.errors import HearthError
-from hearth.host import system
+from hearth.host import peers, system
 from hearth.host.linux import units
-from hearth.host.posix import peers
 
 # The manager answers from memory; a slower one is not worth waiting for.
 SYSTEMCTL_SECONDS = 5.0

@@ -18,11 +18,10 @@ from hearth.daemon.protocol_detector import ProtocolDetector, refused_line
 from hearth.daemon.services import COUNTERS, DaemonServices, Wire
 from hearth.errors import InstallationChanged, NoRoom
 from hearth.faults import SEAMS
-from hearth.host import connections
+from hearth.host import connections, process_setup
 from hearth.host.connections import Connection, Peer
 from hearth.host.listening import Listener
-from hearth.host.posix import process_setup
-from hearth.host.posix.peers import own_uid
+from hearth.host.peers import own_uid
 from hearth.host.sockets import AcceptLoop, address_of
 
 if TYPE_CHECKING:

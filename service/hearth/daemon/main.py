@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hearth.errors import AlreadyRunning, FileAccessError, HearthError, Refused, RunsElsewhere, StartError
+from hearth.host import process_setup
 from hearth.host.linux import systemd
 from hearth.host.listening import Listener, inherit, listen
-from hearth.host.posix import process_setup
 from hearth.host.sockets import OWNER_ONLY, Access
 from hearth.host.stdio import say
 from hearth.paths import DEFAULT_PROFILE, Places, socket_path

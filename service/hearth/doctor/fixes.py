@@ -22,7 +22,7 @@ from hearth.host.folders import refusal
 from hearth.host.install.service_files import compile_package
 from hearth.host.linux.systemctl import Manager
 from hearth.host.locks import Lock
-from hearth.host.posix.peers import own_uid
+from hearth.host.peers import own_uid
 from hearth.ops import shutdown
 from hearth.secrets import http_token
 

@@ -12,10 +12,9 @@ from hearth.control_client import service_state
 from hearth.doctor.context import CheckContext
 from hearth.errors import ConfigError
 from hearth.findings import Finding, FixRequest
-from hearth.host import system
+from hearth.host import lasting_paths, system
 from hearth.host.install import systemd_user
 from hearth.host.linux import unit_files, units
-from hearth.host.posix import lasting_paths
 from hearth.paths import Places, home_dir
 from hearth.secret_patterns import masked_url
 from hearth.secrets import references

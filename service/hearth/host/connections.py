@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from hearth.host.posix.peers import Peer
+from hearth.host.peers import Peer
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,7 +23,7 @@ if sys.platform == "win32":
         write_now,
     )
 else:
-    from hearth.host.posix.peers import groups_of, has_left, own_uid, peer_of
+    from hearth.host.peers import groups_of, has_left, own_uid, peer_of
 
     Connection = socket.socket
 

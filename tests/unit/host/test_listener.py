@@ -12,7 +12,7 @@ import pytest
 
 from hearth.errors import AlreadyRunning, StartError
 from hearth.host.listener import Listener, bind
-from hearth.host.posix.peers import has_left, own_uid, peer_of
+from hearth.host.peers import has_left, own_uid, peer_of
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import click
 
 from hearth.cli.target import target_options, typed
 from hearth.host import install as installation
+from hearth.host import lasting_paths
 from hearth.host.install.service_files import Outcome
-from hearth.host.posix import lasting_paths
 from hearth.output import documents
 from hearth.paths import DEFAULT_PROFILE, Places
 

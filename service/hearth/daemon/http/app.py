@@ -20,7 +20,7 @@ from hearth.daemon.http.uvicorn_protocol import load_settings
 from hearth.daemon.services import COUNTERS, DaemonServices
 from hearth.errors import NoRoom, OverLimit
 from hearth.host import process_table
-from hearth.host.posix.peers import Peer, own_uid
+from hearth.host.peers import Peer, own_uid
 from hearth.hub.events import Subscription
 from hearth.wire import json
 

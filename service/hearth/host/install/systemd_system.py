@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from hearth.errors import HearthError
+from hearth.host import ownership
 from hearth.host.install import service_files
 from hearth.host.install.service_files import Outcome, Plan, compile_package
 from hearth.host.install.systemd_user import MANAGER
+from hearth.host.lasting_paths import NOTHING, Search, lasting
 from hearth.host.linux import unit_files, units
 from hearth.host.linux.systemctl import Manager
-from hearth.host.posix import ownership
-from hearth.host.posix.lasting_paths import NOTHING, Search, lasting
 
 FOLDER = "/etc/systemd/system"
 # Folder in which packages install units for the system.

@@ -10,9 +10,9 @@ from hearth import paths
 from hearth.errors import HearthError
 from hearth.host.install import service_files
 from hearth.host.install.service_files import Outcome, compile_package
+from hearth.host.lasting_paths import Search
 from hearth.host.linux import unit_files, units
 from hearth.host.linux.systemctl import Manager
-from hearth.host.posix.lasting_paths import Search
 
 MANAGER = "systemd"
 # Folder in which packages install units for all users.

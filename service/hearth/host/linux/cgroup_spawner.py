@@ -21,8 +21,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from hearth.host import process_setup
 from hearth.host.linux import cgroups
-from hearth.host.posix import process_setup
 
 assert sys.platform == "linux", "imported on Linux only"
 

@@ -11,9 +11,9 @@ from fnmatch import fnmatchcase
 from hearth.errors import HearthError
 from hearth.host.install import service_files
 from hearth.host.install.service_files import Outcome, Plan
+from hearth.host.lasting_paths import Search
 from hearth.host.linux import units
 from hearth.host.linux.units import Units
-from hearth.host.posix.lasting_paths import Search
 
 
 def names(ours: Units) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from hearth import sids
 from hearth.errors import AlreadyRunning, StartError
-from hearth.host.posix.peers import Peer
+from hearth.host.peers import Peer
 from hearth.host.sockets import OWNER_ONLY, Access
 
 log = logging.getLogger(__name__)

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from hearth.errors import HearthError
+from hearth.host import lasting_paths
+from hearth.host.lasting_paths import lasting
 from hearth.host.linux import units
 from hearth.host.macos.launchd import STANDARD_PATH
-from hearth.host.posix import lasting_paths
-from hearth.host.posix.lasting_paths import lasting
 
 STANDARD = [folder for folder in STANDARD_PATH if os.path.isdir(folder)]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hearth.host.posix import ownership
-from hearth.host.posix.ownership import ROOT, Trusted
+from hearth.host import ownership
+from hearth.host.ownership import ROOT, Trusted
 
 OTHER = 12345
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")

@@ -7,8 +7,7 @@ from typing import cast
 
 import pytest
 
-from hearth.host import processes
-from hearth.host.posix import peers
+from hearth.host import peers, processes
 from support.launchd.library import stand_in
 from support.requirements import needs_root
 
