@@ -6,7 +6,7 @@ import time
 
 from hearth import __version__, registry
 from hearth.errors import AlreadyRunning, FileAccessError, RunsElsewhere, StartError
-from hearth.host import listening, processes, signals, system
+from hearth.host import listening, process_setup, processes, system
 from hearth.host.locks import Lock
 from hearth.paths import Places
 from hearth.registry import ProfileLock
@@ -100,8 +100,8 @@ class DaemonLock:
         return listening.answers(registry.endpoint(places))
 
     def _ask(self, holder: registry.RegistryEntry) -> None:
-        if signals.HAND_OVER is not None:
-            processes.send_signal(holder.pid, holder.start_time, signals.HAND_OVER)
+        if process_setup.HAND_OVER is not None:
+            processes.send_signal(holder.pid, holder.start_time, process_setup.HAND_OVER)
 
     def _taken(self, holder: registry.RegistryEntry) -> AlreadyRunning:
         import shlex

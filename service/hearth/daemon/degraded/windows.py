@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import cast
 
 from hearth.daemon.degraded.core import Degraded, DegradedClient, Leaving
-from hearth.host import connections, signals
+from hearth.host import connections, process_setup
 from hearth.host.connections import Connection
 from hearth.host.listening import Listener
 
@@ -26,8 +26,8 @@ class _Pipes:
         self._is_welcome = is_welcome
 
     async def serve(self) -> None:
-        for number in signals.END:
-            signals.watch(number, self.daemon.leave)
+        for number in process_setup.END_SIGNALS:
+            process_setup.watch_signal(number, self.daemon.leave)
         self._listener.poll(self._welcome)
         while not self.daemon.is_over():
             await asyncio.sleep(LOOK_SECONDS)
