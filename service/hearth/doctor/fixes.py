@@ -20,7 +20,7 @@ from hearth.findings import Finding, FixName, FixRequest, requested_fixes
 from hearth.host import install, system
 from hearth.host.folders import refusal
 from hearth.host.install.service_files import compile_package
-from hearth.host.linux.systemctl import Manager
+from hearth.host.linux.units import Manager
 from hearth.host.locks import Lock
 from hearth.host.peers import own_uid
 from hearth.ops import shutdown
