@@ -13,7 +13,6 @@ from hearth.control_client.unit import AGAIN, Unit
 from hearth.errors import HearthError
 from hearth.findings import Finding, FixRequest
 from hearth.host.windows import task
-from hearth.host.windows.task_scheduler import Schtasks
 
 ADVICE_ON_VARIABLES = (
     "Do as it says. The Task Scheduler gives the daemon your variables as they were at logon: after `setx`, log on"
@@ -60,6 +59,8 @@ def _missing(held: Unit) -> str | None:
 
 
 def _ask_scheduler(name: str) -> Finding:
+    from hearth.host.windows.services import Schtasks  # loads pywin32
+
     tasks = Schtasks()
     try:
         known = tasks.problem is None and tasks.knows(name)

@@ -14,7 +14,7 @@ from hearth.host.folders import make_private
 from hearth.host.install import service_files
 from hearth.host.install.service_files import Outcome, Plan, compile_package
 from hearth.host.windows import services, task
-from hearth.host.windows.task_scheduler import Schtasks, command_to_create, command_to_delete, render, windowless
+from hearth.host.windows.services import Schtasks, command_to_create, command_to_delete, render_task, windowless
 
 assert sys.platform == "win32", "imported on Windows only"
 
@@ -129,7 +129,7 @@ def rendered(python: str, sid: str) -> str:
     if not os.path.isabs(python):
         raise HearthError(f"the Task Scheduler cannot start {python!r}: it needs the whole path of the interpreter")
     template = service_files.template("winsvc", task.FILE_NAME)
-    return render(template, windowless(python), paths.home_dir(), sid)
+    return render_task(template, windowless(python), paths.home_dir(), sid)
 
 
 def service_command(python: str) -> str:
