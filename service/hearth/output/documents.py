@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hearth import control_chars
+from hearth import masking
 
 
 def json_option(help_text: str = "Print what was done as JSON.") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -16,7 +16,7 @@ def json_option(help_text: str = "Print what was done as JSON.") -> Callable[[Ca
 
 def text(document: object, indent: int | None = 2) -> str:
     """Return a document as JSON, with every terminal control character escaped."""
-    return control_chars.escaped(json.dumps(document, indent=indent, ensure_ascii=False))
+    return masking.escaped(json.dumps(document, indent=indent, ensure_ascii=False))
 
 
 def show(document: object) -> None:

@@ -18,7 +18,7 @@ from typing import BinaryIO, NamedTuple
 
 import click
 
-from hearth import control_chars
+from hearth import masking
 from hearth.cli import target
 from hearth.cli.target import WholeNumber, with_places
 from hearth.control_client import running_daemon, systemd_unit
@@ -113,7 +113,7 @@ class TerminalText:
 
     def __call__(self, data: bytes) -> bytes:
         """Return the characters that these bytes complete, with unsafe ones replaced."""
-        return control_chars.replaced(self._decoder.decode(data)).encode()
+        return masking.replaced(self._decoder.decode(data)).encode()
 
 
 class JsonLineFormat:

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from hearth.cli.target import with_places
-from hearth.control_chars import escaped
 from hearth.control_client import running_daemon
 from hearth.control_client.connection import ControlConnection
+from hearth.masking import escaped
 from hearth.ops import tool_catalog
 from hearth.output import documents, status_lines, terminal
 from hearth.paths import Places
