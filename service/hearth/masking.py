@@ -31,9 +31,11 @@ _LONGEST_PATTERN_CHARACTERS = 1024
 _LINE_BREAK = r"(?:[ \t]*(?:\\[rn]|\\?[\r\n])+[ \t]*)?"
 
 # C0 without tab and line feed; DEL and C1; bidirectional marks, embeddings, overrides and isolates; separators of lines
-# and paragraphs; invisible characters, with which two names look the same.
+# and paragraphs; invisible characters, with which two names look the same, or which (the tags above U+E0000) only a
+# model reads; halves of surrogate pairs, which cannot be printed.
 UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
 )
 # Sequences that this command line writes: colours and weights, and the erasing of a line after a carriage return.
 _OWN = re.compile("(\x1b\\[(?:0|1|2|3[1-36])m|\r\x1b\\[K|\r\n)")
@@ -171,8 +173,13 @@ def _percent_encoded(data: bytes, kept: str, hexadecimal: str = "%%%02X") -> str
 
 
 def escaped(text: str) -> str:
-    """Return a text with every unsafe character as its JSON and Python escape."""
-    return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """Return a text with every unsafe character as its JSON escape."""
+    return UNSAFE.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    # A character beyond U+FFFF has two escapes.
+    return "\\u" + found[0].encode("utf-16-be", "surrogatepass").hex(" ", 2).replace(" ", "\\u")
 
 
 def replaced(text: str) -> str:

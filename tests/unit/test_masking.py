@@ -120,7 +120,8 @@ def test_no_text_shows_a_secret(secret: str, before: str, after: str) -> None:
 # --- characters that control a terminal
 
 WEAPONS = ("\x00", "\x07", "\x08", "\r", "\x1b", "\x7f", "\x85", "\x9b", "\u061c", "\u200b", "\u200e", "\u2028",
-           "\u202a", "\u202e", "\u2066", "\u2069", "\ufeff")  # fmt: skip
+           "\u202a", "\u202e", "\u2066", "\u2069", "\ufeff", "\ud800",
+           "\U000e0001", "\U000e0041", "\U000e007f")  # fmt: skip
 
 
 @pytest.mark.parametrize("weapon", WEAPONS)
