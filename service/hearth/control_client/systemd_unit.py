@@ -11,7 +11,7 @@ import shlex
 from hearth import paths
 from hearth.control_client.unit import BY_BRIDGE, Unit
 from hearth.errors import HearthError
-from hearth.host import peers, system
+from hearth.host import system
 from hearth.host.linux import units
 
 # The manager answers from memory; a slower one is not worth waiting for.
@@ -28,7 +28,7 @@ def units_of(places: paths.Places) -> units.Units | None:
     """Return the units of this daemon; None for a daemon that is named by its config's path, which has none."""
     if places.config:
         return None
-    return units.of_user(peers.own_uid()) if places.system_wide else units.of_profile(places.profile)
+    return units.of_user(system.user_id()) if places.system_wide else units.of_profile(places.profile)
 
 
 def unit_name(places: paths.Places, kind: str) -> str | None:

@@ -20,8 +20,8 @@ from hearth.errors import InstallationChanged, NoRoom
 from hearth.faults import SEAMS
 from hearth.host import listening, process_setup
 from hearth.host.listening import Connection, Listener, Peer
-from hearth.host.peers import own_uid
 from hearth.host.sockets import AcceptLoop, address_of
+from hearth.host.system import user_id
 
 if TYPE_CHECKING:
     from hearth.daemon.http.app import HttpApp
@@ -212,7 +212,7 @@ class Acceptor:
     def _admit(self, connection: Connection) -> None:
         token = self._listener.token if self._listener else ""
         # Over TCP the kernel does not identify the peer; a client that sends the token is this user.
-        peer = Peer(None, own_uid(), -1) if token else listening.peer_of(connection)
+        peer = Peer(None, user_id(), -1) if token else listening.peer_of(connection)
         config = self._services.config
         groups = listening.groups_of(connection) if config.allowed_gids and not token else ()
         refusal = listening.refusal(peer, config.allowed_uids, config.allowed_gids, groups)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hearth.host.peers import Peer
 from hearth.host.sockets import TCP
+from hearth.host.system import user_id
 
 if TYPE_CHECKING:
     import asyncio
@@ -48,7 +49,7 @@ if sys.platform == "win32":
 else:
     from hearth import socket_trust
     from hearth.host.listener import Listener, bind, inherit, is_there, listen
-    from hearth.host.peers import groups_of, has_left, own_uid, peer_of
+    from hearth.host.peers import groups_of, has_left, peer_of
     from hearth.paths import short_dir
 
     Connection = socket.socket
@@ -89,8 +90,8 @@ else:
         """Return why that client is refused; None for this user, and for users and groups that the config allows."""
         if peer is None:
             return "the kernel does not say who it is"
-        if peer.uid != own_uid() and peer.uid not in uids and not {peer.gid, *groups} & set(gids):
-            return f"uid {peer.uid} may not use the daemon of uid {own_uid()} (allowed_uids)"
+        if peer.uid != user_id() and peer.uid not in uids and not {peer.gid, *groups} & set(gids):
+            return f"uid {peer.uid} may not use the daemon of uid {user_id()} (allowed_uids)"
         return None
 
     async def attach(connection: socket.socket, protocol: "asyncio.Protocol") -> None:

@@ -1,6 +1,5 @@
 """Peer credentials of a local socket, as the kernel reports them."""
 
-import os
 import select
 import socket
 import struct
@@ -23,20 +22,13 @@ _PID = struct.Struct("i")
 class Peer(NamedTuple):
     """Credentials of a connected process. `pid` is None where the kernel does not report it.
 
-    On Windows, users have a `sid` and no number.
+    On Windows, users have a `sid`, and all of them the same number.
     """
 
     pid: int | None
     uid: int
     gid: int
     sid: str = ""
-
-
-def own_uid() -> int:
-    """Return this user's uid; -1 where users have none."""
-    if sys.platform == "win32":
-        return -1
-    return os.getuid()
 
 
 def peer_of(connection: socket.socket) -> Peer | None:
