@@ -172,7 +172,7 @@ def test_what_is_no_config_is_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("name", ["config.toml", "mcp.json", "mcp.jsonc"])
 def test_a_new_file_is_right_and_says_what_it_is(name: str) -> None:
-    made = editor.first(name, "time", ENTRY)
+    made = editor.added(name, None, "time", ENTRY)
     assert parse(name, made).tree == {"mcpServers": {"time": ENTRY}}
     assert name != "config.toml" or made.startswith(b"# What Hearth serves.")
 
