@@ -111,7 +111,7 @@ class Examination:
                 self.warn((), f"there is no {SERVERS} in this file, hence no server")
         for key, value in tree.items():
             if key == self._servers_key:
-                self._take_servers(key, value)
+                self._values["servers"] = MappingProxyType(_read_servers(self, key, value))
             elif key == PACKS_KEY:
                 self._take_packs(value)
             elif key in TABLES:
@@ -128,9 +128,6 @@ class Examination:
         for path in ((), (self._servers_key,), (PACKS_KEY,), *entries):
             for key in self.document.repeated_keys(path):
                 self.warn((*path, key), f"key {key!r} is written more than once; only the last one counts")
-
-    def _take_servers(self, key: str, value: object) -> None:
-        self._values["servers"] = MappingProxyType(_read_servers(self, key, value))
 
     def _take_packs(self, table: object) -> None:
         if not isinstance(table, dict):
@@ -209,12 +206,8 @@ class Examination:
                 continue
             if variable in names:
                 self._take_text(names[variable], environ[variable], variable)
-            else:
-                self._warn_of_variable(variable, names)
-
-    def _warn_of_variable(self, variable: str, known: Mapping[str, str]) -> None:
-        if suggestion := nearest(variable, known, SLIP_RATIO):
-            self.warnings.append(f"the variable {variable} is not known; did you mean {suggestion}?")
+            elif suggestion := nearest(variable, names, SLIP_RATIO):
+                self.warnings.append(f"the variable {variable} is not known; did you mean {suggestion}?")
 
     def read_flags(self, flags: Mapping[str, object]) -> None:
         """Take the flags of a command line, by the settings' names; None means not given."""
@@ -256,8 +249,7 @@ def _read_servers(examination: Examination, key: str, table: object) -> dict[str
     if not isinstance(table, dict):
         examination.problem((key,), f"{key} must be a table of servers, not {described(table)}")
         return {}
-    readers = [_EntryReader(examination, (key, name), name) for name in table]
-    specs = [reader.read(table[reader.name]) for reader in readers]
+    specs = [_EntryReader(examination, (key, name), name).read(entry) for name, entry in table.items()]
     return {spec.name: spec for spec in specs if spec}
 
 

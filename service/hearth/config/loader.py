@@ -88,7 +88,8 @@ def read_file(path: str, limit: int) -> bytes | None:
     Raises ConfigError if it cannot be read.
     """
     try:
-        with open(path, "rb", opener=_open_without_waiting) as file:
+        # Opening a named pipe without a writer would block the daemon for ever.
+        with open(path, "rb", opener=lambda path, flags: os.open(path, flags | getattr(os, "O_NONBLOCK", 0))) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ConfigError([f"{path}: is not a file"])
             data = file.read(limit + 1)
@@ -99,8 +100,3 @@ def read_file(path: str, limit: int) -> bytes | None:
     if len(data) > limit:
         raise ConfigError([f"{path}: has over {limit} bytes, too many for what it should be"])
     return data
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    # Opening a named pipe without a writer would block the daemon for ever.
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

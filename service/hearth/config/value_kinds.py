@@ -76,10 +76,6 @@ def _split(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
-def _list_from_text(text: str) -> object:
-    return list(map(number_from_text, _split(text)))
-
-
 def seconds(least: float = 0.0) -> ValueKind:
     """Return the kind of a duration. `least` above 0 is for waits that make no sense, or spin, without any length."""
     return _number("a number of seconds", least, LONGEST_SECONDS)
@@ -156,7 +152,7 @@ def _check_ids(value: object) -> tuple[int, ...]:
 
 
 # List of user or group ids.
-ids = ValueKind(_check_ids, _list_from_text)
+ids = ValueKind(_check_ids, lambda text: list(map(number_from_text, _split(text))))
 
 
 def choice(*options: str) -> ValueKind:
@@ -209,19 +205,18 @@ def url(value: object) -> str:
     return found
 
 
-def web_address(scheme: str, *parts: str) -> ValueKind:
+def web_address(scheme: str, needs_path: bool = False) -> ValueKind:
     """Return the kind of an address with that scheme; `http` is accepted on this machine only.
 
-    An address that begins with a reference is not checked. `parts`: whether the address must have "a path".
+    An address that begins with a reference is not checked.
     """
+    where = "http://127.0.0.1 or http://localhost" if scheme == "http" else "https://"
+    wanted = f"must be an address that begins with {where}" + (" and has a path" if needs_path else "")
 
     def check(value: object) -> str:
         found = _text(value)
-        if not found.startswith("${") and not _is_web_address(found, scheme, "a path" in parts):
-            where = "http://127.0.0.1 or http://localhost" if scheme == "http" else "https://"
-            raise BadValue(
-                f"must be an address that begins with {where}" + ("".join(f" and has {part}" for part in parts))
-            )
+        if not found.startswith("${") and not _is_web_address(found, scheme, needs_path):
+            raise BadValue(wanted)
         return found
 
     return ValueKind(check)
