@@ -92,7 +92,7 @@ def _redirect_stdio(log_path: str) -> None:
 
 
 def close_inherited(keep: set[int]) -> None:
-    """Close every descriptor above stdio that the parent happened to leave open. Windows passes only named handles."""
+    """Close every descriptor above stdio that the parent left open, but `keep`. Windows passes only named handles."""
     for descriptor in _present() if sys.platform != "win32" else ():
         if descriptor > 2 and descriptor not in keep:
             try:

@@ -22,7 +22,7 @@ import sys
 import time
 from typing import NoReturn
 
-from hearth.host import processes
+from hearth.host import process_setup, processes
 
 assert sys.platform == "linux", "imported on Linux only"
 
@@ -119,23 +119,14 @@ def _watch(daemon: int, told: int) -> NoReturn:
     try:
         os.write(told, b"1" if _become_subreaper() else b"0")
         os.close(told)
-        _forget_descriptors()
+        # The ready pipe and the log belong to the daemon: a reader must see EOF when *the daemon* closes them.
+        process_setup.close_inherited(set())
         for name in _FORWARDED:
             signal.signal(getattr(signal, name), lambda number, _frame: _forward(daemon, number))
         status = _reap_until(daemon)
         _kill_the_rest()
     finally:
         os._exit(status)
-
-
-def _forget_descriptors() -> None:
-    # The ready pipe and the log belong to the daemon: a reader must see EOF when *the daemon* closes them.
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2:
-            try:
-                os.close(int(name))
-            except OSError:
-                pass
 
 
 def _forward(daemon: int, number: int) -> None:
