@@ -42,10 +42,6 @@ def user_manager_runs() -> bool:
     return os.path.exists(os.path.join(paths.runtime_dir(), "systemd", "private"))
 
 
-def _manager_runs(places: paths.Places) -> bool:
-    return places.system_wide or user_manager_runs()
-
-
 def look(places: paths.Places, kind: str) -> Unit | None:
     """Return the daemon's unit of this kind; None if no manager answers, or if the daemon has no unit."""
     name = unit_name(places, kind)
@@ -56,7 +52,7 @@ def look(places: paths.Places, kind: str) -> Unit | None:
 def _ask(places: paths.Places, *arguments: str) -> str | None:
     """Return the output of systemctl for the daemon's manager; None if there is none, or it does not answer."""
     found = units_of(places)
-    if found is None or not _manager_runs(places):
+    if found is None or not (places.system_wide or user_manager_runs()):
         return None
     environment = {**os.environ, "XDG_RUNTIME_DIR": paths.runtime_dir()}
     try:

@@ -64,7 +64,8 @@ def install(
     owners = [_owner(name) for name in dict.fromkeys(users)]
     _demand_good_hands(python)
     for owner in owners:
-        _try_out(python, owner)
+        # Better an error now than a unit that fails later: the installation may be in root's home.
+        _said(python, "import hearth.daemon.main", owner)
         _demand_own_path(owner, search or NOTHING)
     wanted = {} if units.is_packaged(PACKAGED, _ANY, python) else units.render_all(python, _ANY)
     drop_ins = [] if search is None else [owner.units.path_drop_in for owner in owners]
@@ -165,16 +166,8 @@ def _demand_own_path(owner: _Owner, search: Search) -> None:
             )
 
 
-def _try_out(python: str, owner: _Owner) -> None:
-    """Raise HearthError if the user cannot run this installation, such as one in root's home.
-
-    Better an error now than a unit that fails later.
-    """
-    _said(python, "import hearth.daemon.main", owner)
-
-
 def _said(python: str, code: str, owner: _Owner | None) -> str:
-    """Return the output of a piece of Python, run as the daemon will be, by that user or by root."""
+    """Return the output of a piece of Python, run as the daemon is, by that user or by root. Raises HearthError."""
     who: dict[str, Any] = {}
     done: subprocess.CompletedProcess[str]
     if sys.platform != "win32" and owner is not None:
