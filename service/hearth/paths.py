@@ -125,26 +125,6 @@ class Places:
     chosen by its path (`--socket`, HEARTH_SOCKET); the default socket counts as none.
     """
 
-    __slots__ = (
-        "catalogue",
-        "config",
-        "daemon_lock",
-        "folder",
-        "key",
-        "last_config",
-        "learned",
-        "log",
-        "named",
-        "pins",
-        "profile",
-        "registry",
-        "server_logs",
-        "sessions",
-        "socket",
-        "start_lock",
-        "system_wide",
-    )
-
     def __init__(
         self,
         profile: str = DEFAULT_PROFILE,

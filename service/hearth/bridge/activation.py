@@ -55,8 +55,6 @@ _GONE_AGAIN = "it was started, and was gone again"
 class Attempt:
     """A connection, or what to know about its absence."""
 
-    __slots__ = ("absent", "hint", "places", "sock", "token")
-
     def __init__(self, sock: "Stream | None" = None, absent: bool = False, hint: str = "", token: str = "") -> None:
         self.sock = sock
         # Where the daemon was found, if it is another place than was asked for.
@@ -144,8 +142,6 @@ def judge(said: str, log: str) -> str:
 
 class ActivationUnits:
     """The socket unit of one daemon and the service behind it. `scope` is what reaches their systemd."""
-
-    __slots__ = ("scope", "service", "socket")
 
     def __init__(self, name: str, scope: str = " --user") -> None:
         self.socket = f"{name}.socket"

@@ -75,8 +75,6 @@ class UsageError(HearthError):
 class Options:
     """Options of one bridge."""
 
-    __slots__ = ("agent_id", "environ", "mode", "places", "role", "server", "starts", "target")
-
     def __init__(
         self, values: "dict[str, str]", environ: "Mapping[str, str]", headers: "Sequence[tuple[str, str]]" = ()
     ) -> None:
@@ -90,7 +88,11 @@ class Options:
         self.places = _places(values.get("--profile"), values.get("--config"), values.get("--socket"), environ)
         if self.mode is not None and self.mode not in MODES:
             raise UsageError(f"--mode is full, search or auto, not {self.mode!r}")
-        self.target = _target(values["--to"], headers, environ) if "--to" in values else None
+        self.target: BridgeTarget | None = None
+        if "--to" in values:
+            from hearth.bridge import target
+
+            self.target = target.BridgeTarget(values["--to"], list(headers), environ)
 
     def greeting(self) -> "dict[str, str | None]":
         """Return the keys about this client for `hello`."""
@@ -109,12 +111,6 @@ class Options:
             "agentId": self.agent_id,
             "mode": self.mode,
         }
-
-
-def _target(url: str, headers: "Sequence[tuple[str, str]]", environ: "Mapping[str, str]") -> "BridgeTarget":
-    from hearth.bridge.target import BridgeTarget
-
-    return BridgeTarget(url, list(headers), environ)
 
 
 def _places(profile: str | None, config: str | None, socket: str | None, environ: "Mapping[str, str]") -> Places:
