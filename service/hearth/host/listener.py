@@ -239,7 +239,8 @@ def bind(path: str, access: Access = OWNER_ONLY) -> Listener:
         _unlink_if_there(temporary)
         if exc.errno in _UNSUPPORTED:
             raise NoUnixSocket(f"{path} cannot be made there ({exc.strerror})") from exc
-        raise StartError(f"the socket {path} cannot be made: {exc.strerror}; {_advice(path)}") from exc
+        advice = f"make {os.path.dirname(path)} writable for you"
+        raise StartError(f"the socket {path} cannot be made: {exc.strerror}; {advice}") from exc
     finally:
         os.umask(mask)
     return Listener(sock, path, _identity(path))
@@ -279,10 +280,6 @@ def _unlink_if_there(path: str) -> None:
             os.unlink(path)
     except OSError:
         pass
-
-
-def _advice(path: str) -> str:
-    return f"make {os.path.dirname(path)} writable for you"
 
 
 def _refuse_occupied(path: str) -> None:
