@@ -11,6 +11,7 @@ import shlex
 from hearth import paths
 from hearth.control_client.unit import BY_BRIDGE, Unit
 from hearth.errors import HearthError
+from hearth.findings import Finding
 from hearth.host import system
 from hearth.host.linux import units
 
@@ -107,6 +108,11 @@ def _manager_path(places: paths.Places) -> str | None:
     except (ValueError, AttributeError):
         return None
     return path if isinstance(path, str) else None
+
+
+def check(places: paths.Places) -> list[Finding]:
+    """Return no finding: `doctor.units` checks these units."""
+    return []
 
 
 def start_hint(held: Unit | None) -> str:

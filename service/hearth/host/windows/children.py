@@ -111,9 +111,7 @@ if sys.platform == "win32":
             """End every process of the job: Windows has no way to ask a program without a window to exit."""
             self._job.terminate()
 
-        def kill(self) -> None:
-            """End every process of the job."""
-            self._job.terminate()
+        kill = terminate
 
         def clear(self) -> None:
             """Close the job, which ends any process that is left."""
