@@ -119,9 +119,7 @@ def test_a_daemon_that_says_another_one_runs_is_waited_for(scene: Stage) -> None
     bridge = scene.bridge_with('echo "running pid 1" >&"$fd"; exit 3')
     bridge.request(1)
     eventually(scene.starts)
-    wire = scene.daemon().accept()
-    wire.greet()
-    bridge.expect_answer(wire, 1)
+    bridge.expect_answer(scene.daemon().welcome(), 1)
 
 
 def test_the_client_waits_while_somebody_else_starts_the_daemon(scene: Stage) -> None:
@@ -132,9 +130,7 @@ def test_the_client_waits_while_somebody_else_starts_the_daemon(scene: Stage) ->
         bridge = scene.bridge_with("exit 1")
         bridge.request(1)
         assert bridge.is_silent()
-        wire = scene.daemon().accept()
-        wire.greet()
-        bridge.expect_answer(wire, 1)
+        bridge.expect_answer(scene.daemon().welcome(), 1)
     assert scene.starts() == []
 
 
@@ -184,9 +180,7 @@ def test_an_installed_unit_that_is_off_is_started_and_no_daemon_of_our_own(scene
     bridge = scene.bridge_with("exit 1", extra=systemctl(scene, off, off, on_start=f"touch {scene.home}/on"))
     bridge.request(1)
     eventually((scene.home / "on").exists)
-    wire = scene.daemon().accept()
-    wire.greet()
-    bridge.expect_answer(wire, 1)
+    bridge.expect_answer(scene.daemon().welcome(), 1)
     assert f"--user start mcp.socket {scene.home} unix:path={scene.home}/bus" in asked(scene)
     assert scene.starts() == []
 

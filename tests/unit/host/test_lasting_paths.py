@@ -91,14 +91,10 @@ def test_a_file_of_the_version_in_use_is_named_by_the_link_that_upgrades_move(pr
 
 
 @pytest.mark.parametrize(
-    "rest", ["Cellar/mcp-hearth/0.1.0/bin/x", "Cellar/other/1.0/bin/x", "Cellar/mcp-hearth", "opt/a/b"]
+    "rest", ["Cellar/mcp-hearth/0.1.0/bin/x", "Cellar/other/1.0/bin/x", "Cellar/mcp-hearth", "opt/a/b", "bin/python3"]
 )
 def test_anything_else_stays_as_it_is(prefix: Path, rest: str) -> None:
     assert lasting(f"{prefix}/{rest}") == f"{prefix}/{rest}"
-
-
-def test_a_path_that_is_not_homebrew_s_stays_as_it_is() -> None:
-    assert lasting("/usr/bin/python3") == "/usr/bin/python3"
 
 
 @pytest.mark.parametrize(
