@@ -142,8 +142,7 @@ def _forms(secret: str) -> Iterator[str]:
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
     yield repr(secret)[1:-1]
     for kept in ("", "/", " "):
-        quoted = _percent_encoded(data, kept)
-        yield quoted
+        yield _percent_encoded(data, kept)
         yield _percent_encoded(data, kept, "%%%02x")
     yield from _encoded(secret)
     if len(secret) >= CASE_CHARACTERS:

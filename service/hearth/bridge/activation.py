@@ -175,8 +175,7 @@ def environment(environ: "Mapping[str, str]") -> dict[str, str] | None:
 
 def parse_show(text: str) -> list[dict[str, str]]:
     """Parse what `systemctl show` prints: one paragraph of KEY=VALUE for each unit."""
-    blocks = text.split("\n\n")
-    return [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in blocks]
+    return [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in text.split("\n\n")]
 
 
 ABSENT, START, WAIT = "absent", "start", "wait"
@@ -212,8 +211,7 @@ def wake_units(places: Places, environ: "Mapping[str, str]") -> str | None:
     if units is None or manager is None:
         return None
     systemctl = ["systemctl", *units.scope.split()]
-    show = [*systemctl, "show", _PROPERTIES, units.socket, units.service]
-    code, text = spawn_posix.run(show, manager, SHOW_SECONDS)
+    code, text = spawn_posix.run([*systemctl, "show", _PROPERTIES, units.socket, units.service], manager, SHOW_SECONDS)
     states = parse_show(text)
     if code != 0 or len(states) != 2:
         # No systemctl, or a manager that does not answer: whoever depends on it could not have started it either.

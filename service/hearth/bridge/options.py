@@ -120,8 +120,7 @@ def _places(profile: str | None, config: str | None, socket: str | None, environ
         config = config or environ.get("HEARTH_CONFIG")
     socket = socket or environ.get("HEARTH_SOCKET")
     try:
-        named = socket_path(socket) if socket else None
-        return Places(profile or DEFAULT_PROFILE, config or None, named=named)
+        return Places(profile or DEFAULT_PROFILE, config or None, named=socket_path(socket) if socket else None)
     except ValueError as exc:
         raise UsageError(str(exc)) from exc
 

@@ -171,8 +171,7 @@ class _File:
     def take(self, at: Keys) -> bytes:
         keys, name = at[:-1], at[-1]
         table = {other: entry for other, entry in value_at(self.document.tree, keys).items() if other != name}
-        meant = _with(self.document.tree, keys, table)
-        return self._checked(self._edits.remove(at), meant, keys)
+        return self._checked(self._edits.remove(at), _with(self.document.tree, keys, table), keys)
 
     def written(self, at: Keys) -> str:
         raw, offset = _raw(self._data)

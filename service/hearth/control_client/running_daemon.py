@@ -81,7 +81,6 @@ def document(places: Places) -> dict[str, Any]:
 
 def absent(places: Places) -> dict[str, Any]:
     """Return the status document for no running daemon; `lights` says what would start it."""
-    held = service_state.look(places, "socket")
     return {
         "running": False,
         "pid": None,
@@ -100,7 +99,7 @@ def absent(places: Places) -> dict[str, Any]:
         "degraded": None,
         "sessions": [],
         "upstreams": [],
-        "lights": service_state.start_hint(held),
+        "lights": service_state.start_hint(service_state.look(places, "socket")),
     }
 
 

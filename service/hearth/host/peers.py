@@ -35,8 +35,7 @@ def peer_of(connection: socket.socket) -> Peer | None:
     """Return the peer's credentials, recorded by the kernel when it connected; None where there are none."""
     try:
         if sys.platform == "linux":
-            raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-            return Peer(*_UCRED.unpack(raw))
+            return Peer(*_UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)))
         if sys.platform == "darwin":
             return _local_peercred(connection)
     except OSError:

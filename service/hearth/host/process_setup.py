@@ -128,8 +128,7 @@ def restore_core_dumps() -> None:
         return
     import resource
 
-    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-    resource.setrlimit(resource.RLIMIT_CORE, (_FORMER[0], hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (_FORMER[0], resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 @contextmanager

@@ -81,8 +81,7 @@ def of_profile(profile: str) -> Units:
 
 def of_user(uid: int | str) -> Units:
     """Return the units of the system's systemd for one user's daemon; for `*` a pattern of all users."""
-    names = (f"mcp-user@{uid}.socket", f"mcp-user@{uid}.service")
-    return Units(*names, SYSTEM_UNIT_NAMES, scope=())
+    return Units(f"mcp-user@{uid}.socket", f"mcp-user@{uid}.service", SYSTEM_UNIT_NAMES, scope=())
 
 
 # systemd refuses an executable whose path contains one of these, even quoted.
@@ -236,8 +235,7 @@ class Manager:
         return None
 
     def _run(self, *arguments: str) -> "CompletedProcess[str]":
-        command = [*self._systemctl, "--no-ask-password", *arguments]
-        return system.ask(command, _LIMIT_SECONDS, self._environment)
+        return system.ask([*self._systemctl, "--no-ask-password", *arguments], _LIMIT_SECONDS, self._environment)
 
     def do(self, *arguments: str) -> None:
         """Run one command. Raises HearthError with what systemctl said."""
