@@ -70,10 +70,8 @@ def test_a_socket_path_that_is_too_long_has_a_short_one(scene: Stage, monkeypatc
     path.parent.mkdir(mode=0o700, exist_ok=True)
     try:
         daemon = scene.daemon(path)
-        bridge = scene.bridge(extra={"XDG_RUNTIME_DIR": str(runtime)})
-        bridge.request(1)
-        wire = daemon.welcome()
-        assert wire.read_line()[1]["id"] == 1
+        scene.bridge(extra={"XDG_RUNTIME_DIR": str(runtime)}).request(1)
+        assert daemon.welcome().read_line()[1]["id"] == 1
     finally:
         path.unlink()
 
@@ -125,8 +123,7 @@ def test_a_line_that_is_stuck_halfway_to_a_stopped_daemon_may_still_run(scene: S
     # More than the socket holds: the bridge hangs in its write, and finishes it when the daemon goes on.
     bridge.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": "x" * 1_000_000})
     assert "may or may not have run" in refused(bridge)
-    wire = daemon.welcome()
-    assert wire.read_line()[1]["id"] == 1
+    assert daemon.welcome().read_line()[1]["id"] == 1
 
 
 def test_a_folder_in_tmp_that_others_can_write_is_not_trusted(scene: Stage) -> None:

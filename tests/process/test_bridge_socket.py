@@ -45,13 +45,11 @@ def status(scene: Stage, **more: str) -> dict[str, Any]:
 
 def test_a_socket_that_is_named_leads_to_the_daemon_that_the_environment_leads_to(scene: Stage) -> None:
     first = initialize(scene.bridge())
-    bridge = scene.bridge("--socket", str(scene.socket), environment=without_runtime(scene))
-    assert initialize(bridge) == first
+    assert initialize(scene.bridge("--socket", str(scene.socket), environment=without_runtime(scene))) == first
 
 
 def test_the_daemon_of_a_socket_that_is_named_is_started_there(scene: Stage) -> None:
-    bridge = scene.bridge("--socket", str(scene.socket), environment=without_runtime(scene))
-    first = initialize(bridge)
+    first = initialize(scene.bridge("--socket", str(scene.socket), environment=without_runtime(scene)))
     assert initialize(scene.bridge()) == first
     assert status(scene)["endpoint"] == str(scene.socket)
 

@@ -42,8 +42,7 @@ def test_a_daemon_that_was_killed_is_started_again(scene: Stage) -> None:
     bridge = scene.bridge()
     bridge.send(opening())
     first = daemon_id(bridge.read())
-    pid = json.loads((scene.home / "mcp" / "mcp" / "daemon.json").read_text())["pid"]
-    os.kill(pid, signal.SIGKILL)
+    os.kill(json.loads((scene.home / "mcp" / "mcp" / "daemon.json").read_text())["pid"], signal.SIGKILL)
     bridge.send(opening(2))
     assert daemon_id(bridge.read()) != first
 
@@ -216,8 +215,7 @@ def test_without_a_unit_the_bridge_starts_a_daemon_itself(scene: Stage, words: t
 
 def test_a_named_profile_has_its_own_unit(scene: Stage) -> None:
     failed = LOADED.format("failed", "exit-code")
-    extra = systemctl(scene, failed, failed)
-    bridge = scene.bridge("--profile", "my-work", extra=extra)
+    bridge = scene.bridge("--profile", "my-work", extra=systemctl(scene, failed, failed))
     bridge.request(1)
     assert "mcp@my-work.socket has failed" in refused(bridge)
 

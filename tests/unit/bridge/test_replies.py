@@ -50,8 +50,7 @@ def test_bad_json_is_told_without_an_id(line: bytes) -> None:
 
 
 def test_a_batch_is_refused_as_a_batch() -> None:
-    line = b'[{"id":1,"method":"x"},{"method":"y"},{"id":"2","method":"z"}]'
-    answer = failure(line)
+    answer = failure(b'[{"id":1,"method":"x"},{"method":"y"},{"id":"2","method":"z"}]')
     assert isinstance(answer, list)
     assert [item["id"] for item in answer] == [1, "2"]
 

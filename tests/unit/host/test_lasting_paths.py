@@ -52,8 +52,7 @@ def test_what_npm_puts_there_for_one_run_or_one_project_is_left_out(tmp_path: Pa
 def test_a_file_and_a_name_that_cannot_be_written_down_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "a\tb").mkdir()
-    reasons = dict(sifted(tmp_path / "file", tmp_path / "a\tb", "").left_out)
-    assert reasons == {
+    assert dict(sifted(tmp_path / "file", tmp_path / "a\tb", "").left_out) == {
         str(tmp_path / "file"): "is not a folder",
         str(tmp_path / "a\tb"): "has a name that cannot be written down",
         "": "is not a whole path",

@@ -67,8 +67,7 @@ def test_a_copy_of_standard_input_that_the_parent_shares_is_a_pipe(started: list
 def test_a_file_as_standard_input_is_no_pipe(
     started: list["subprocess.Popen[bytes]"], tmp_path: os.PathLike[str]
 ) -> None:
-    path = os.path.join(tmp_path, "input")
-    with open(path, "wb+") as file:
+    with open(os.path.join(tmp_path, "input"), "wb+") as file:
         started.append(
             process := start("import os, signal; os.write(1, b'ready\\n'); signal.pause()", stdin=file.fileno())
         )
