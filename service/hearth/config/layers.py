@@ -266,7 +266,10 @@ class _EntryReader:
 
     def read(self, entry: object) -> ServerSpec | None:
         """Return the server, or None if it cannot be used."""
-        self._check_name()
+        if not self.name.strip():
+            self._problem((), "needs a name")
+        elif not _PLAIN.issuperset(self.name):
+            self._warn((), "has characters in its name that tools' names get '_' for; use letters, digits, '_', '-'")
         if not isinstance(entry, dict):
             self._problem((), f"must be a table with a command or a url, not {described(entry)}")
             return None
@@ -279,12 +282,6 @@ class _EntryReader:
         if self._failed:
             return None
         return ServerSpec(name=self.name, **self._values)  # type: ignore[arg-type]  # each was checked
-
-    def _check_name(self) -> None:
-        if not self.name.strip():
-            self._problem((), "needs a name")
-        elif not _PLAIN.issuperset(self.name):
-            self._warn((), "has characters in its name that tools' names get '_' for; use letters, digits, '_', '-'")
 
     def _take(self, key: str, value: object, has_url: bool) -> None:
         is_json = self._examination.is_json
