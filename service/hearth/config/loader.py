@@ -44,21 +44,19 @@ def interpret(
     return found.config
 
 
-def examine(
-    places: Places, environ: Mapping[str, str] = os.environ, flags: Mapping[str, object] = _NO_FLAGS
-) -> "Examination":
+def examine(places: Places, environ: Mapping[str, str] = os.environ) -> "Examination":
     """Return the configuration for display: its problems, and the origin of each value. Raises nothing."""
     try:
-        found = _examine(places, _read(places), environ, flags)
+        found = _examine(places, _read(places), environ)
         found.warn_of_repeated_keys()
     except ConfigError as exc:
-        found = _examine(places, None, environ, flags)
+        found = _examine(places, None, environ)
         found.problems[:0] = exc.problems
     return found
 
 
 def _examine(
-    places: Places, data: bytes | None, environ: Mapping[str, str], flags: Mapping[str, object]
+    places: Places, data: bytes | None, environ: Mapping[str, str], flags: Mapping[str, object] = _NO_FLAGS
 ) -> "Examination":
     from hearth.config.layers import Examination
 

@@ -87,14 +87,10 @@ def rendered(python: str, places: paths.Places, searched: str) -> str:
         "SOCKET": places.socket,
         "PATH": searched,
         "HOME": paths.home_dir(),
-        "OUTPUT": output_file(places),
+        # For the daemon's output before it has opened its log.
+        "OUTPUT": os.path.join(os.path.dirname(places.log), f"{places.key}.launchd.log"),
     }
     return fill(service_files.template("launchd", agent.FILE_NAME), values, MANAGER)
-
-
-def output_file(places: paths.Places) -> str:
-    """Return the file for the daemon's output before it has opened its log."""
-    return os.path.join(os.path.dirname(places.log), f"{places.key}.launchd.log")
 
 
 def _refuse_fleeting(places: paths.Places) -> None:
