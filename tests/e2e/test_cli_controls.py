@@ -11,7 +11,7 @@ import pytest
 from e2e.cli_home import HEARTH, Bridge, Home, scratch_home, write
 from e2e.fixtures.hostile_server import COLOUR, PARAMETER, TOOL, WEAPON
 from e2e.terminal import Terminal
-from hearth.control_chars import UNSAFE
+from hearth.masking import UNSAFE
 
 SERVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fixtures", "hostile_server.py")
 # As a config may name a server: TOML has escapes for all of it.

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.scripted_daemon import BOUND_SECONDS, BridgeProcess, Stage, client_environment, end_daemon, stage
+from support.scripted_daemon import BOUND_SECONDS, BridgeProcess, Stage, client_environment, end_daemon, opening, stage
 
 
 @pytest.fixture
@@ -24,8 +24,7 @@ def scene() -> Iterator[Stage]:
 
 def initialize(bridge: BridgeProcess) -> str:
     """Open a session; return the daemon's id."""
-    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    bridge.send({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+    bridge.send(opening())
     return str(bridge.read()["result"]["_meta"]["hearth/daemonId"])
 
 

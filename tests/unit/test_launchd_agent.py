@@ -243,7 +243,6 @@ def test_on_macos_a_socket_path_is_cut_at_103_bytes() -> None:
 
 
 def test_wheel_and_source_distribution_carry_the_template() -> None:
-    project = tomllib.loads((TEMPLATE.parents[1] / "pyproject.toml").read_text())
-    targets = project["tool"]["hatch"]["build"]["targets"]
+    targets = tomllib.loads((TEMPLATE.parents[1] / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
     assert targets["wheel"]["force-include"]["launchd"] == "hearth/data/launchd"
     assert "/launchd" in targets["sdist"]["include"]

@@ -306,5 +306,3 @@ def test_bridge_and_command_line_work_out_the_same_folders(
     monkeypatch.setattr(sys, "platform", platform)
     assert user_folders.config_dir() == paths.config_dir()
     assert user_folders.state_dir() == paths.state_dir()
-    assert user_folders.log_dir() == paths.log_dir()
-    assert user_folders.oauth_file() == paths.oauth_file()

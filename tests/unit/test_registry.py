@@ -88,15 +88,13 @@ def test_a_half_written_entry_is_none(places: Places) -> None:
 )
 def test_an_entry_with_a_wrong_value_is_none(places: Places, key: str, value: object) -> None:
     registry.write(places, entry_of(os.getpid()))
-    found = json.loads(Path(places.registry).read_text())
-    Path(places.registry).write_text(json.dumps({**found, key: value}))
+    Path(places.registry).write_text(json.dumps({**json.loads(Path(places.registry).read_text()), key: value}))
     assert registry.read(places) is None
 
 
 def test_keys_of_a_later_version_are_ignored(places: Places) -> None:
     registry.write(places, entry_of(os.getpid()))
-    found = json.loads(Path(places.registry).read_text())
-    Path(places.registry).write_text(json.dumps({**found, "later": [1]}))
+    Path(places.registry).write_text(json.dumps({**json.loads(Path(places.registry).read_text()), "later": [1]}))
     assert registry.read(places) == entry_of(os.getpid())
 
 

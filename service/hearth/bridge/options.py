@@ -80,8 +80,6 @@ class UsageError(HearthError):
 class Options:
     """Options of one bridge."""
 
-    __slots__ = ("agent_id", "environ", "mode", "places", "role", "server", "starts", "target", "token_file")
-
     def __init__(
         self, values: "dict[str, str]", environ: "Mapping[str, str]", headers: "Sequence[tuple[str, str]]" = ()
     ) -> None:
@@ -97,7 +95,11 @@ class Options:
         self.places = places_of(values.get("--profile"), values.get("--config"), values.get("--socket"), environ)
         if self.mode is not None and self.mode not in MODES:
             raise UsageError(f"--mode is full, search or auto, not {self.mode!r}")
-        self.target = _target(values["--to"], headers, environ) if "--to" in values else None
+        self.target: BridgeTarget | None = None
+        if "--to" in values:
+            from hearth.bridge import target
+
+            self.target = target.BridgeTarget(values["--to"], list(headers), environ)
 
     def greeting(self) -> "dict[str, str | None]":
         """Return the keys about this client for `hello`."""
@@ -118,12 +120,6 @@ class Options:
         }
 
 
-def _target(url: str, headers: "Sequence[tuple[str, str]]", environ: "Mapping[str, str]") -> "BridgeTarget":
-    from hearth.bridge.target import BridgeTarget
-
-    return BridgeTarget(url, list(headers), environ)
-
-
 def places_of(profile: str | None, config: str | None, socket: str | None, environ: "Mapping[str, str]") -> Places:
     """Return the places of the daemon that options or variables name. Raises UsageError."""
     if profile and config:
@@ -132,8 +128,7 @@ def places_of(profile: str | None, config: str | None, socket: str | None, envir
         config = config or environ.get("HEARTH_CONFIG")
     socket = socket or environ.get("HEARTH_SOCKET")
     try:
-        named = socket_path(socket) if socket else None
-        return Places(profile or DEFAULT_PROFILE, config or None, named=named)
+        return Places(profile or DEFAULT_PROFILE, config or None, named=socket_path(socket) if socket else None)
     except ValueError as exc:
         raise UsageError(str(exc)) from exc
 

@@ -108,7 +108,9 @@ class Bridge:
 
     def run(self) -> None:
         """Carry, until the client leaves. Does not return."""
-        _die_of_interrupts()
+        if getsignal(SIGINT) is default_int_handler:
+            # Ctrl-C ends the bridge as SIGTERM does, at once: the interpreter's handler would wait for the main thread.
+            signal(SIGINT, SIG_DFL)
         client_io.make_whole()
         try:
             sock: Stream | None = connector.open_stream(self.places.socket)
@@ -367,12 +369,6 @@ def _report_error(exc: Exception) -> None:
     """Report an error of the bridge itself, which must not die of one: its client would lose every tool."""
     client_io.log_stderr(f"an error of the bridge itself, going on: {type(exc).__name__}: {exc}")
     sleep(_CLUMSY_PAUSE_SECONDS)
-
-
-def _die_of_interrupts() -> None:
-    """Ctrl-C ends the bridge as SIGTERM does, at once: the interpreter's handler would wait for the main thread."""
-    if getsignal(SIGINT) is default_int_handler:
-        signal(SIGINT, SIG_DFL)
 
 
 def _armed_seams(options: "Options") -> "Seams | None":

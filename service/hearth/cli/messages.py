@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from hearth import control_chars
+from hearth import masking
 from hearth.errors import ConfigError, HearthError, Refused
 from hearth.output.table import clean, harmless
 from hearth.output.terminal import Spinner, shows_colour, width
@@ -114,7 +114,7 @@ def json_option(help_text: str = "Print what was done as JSON.") -> Callable[[Ca
 
 def json_text(document: object, indent: int | None = 2) -> str:
     """Return a document as JSON, with every terminal control character escaped."""
-    return control_chars.escaped(json.dumps(document, indent=indent, ensure_ascii=False))
+    return masking.escaped(json.dumps(document, indent=indent, ensure_ascii=False))
 
 
 def print_json(document: object) -> None:

@@ -25,7 +25,7 @@ from hearth.config import editor
 from hearth.config.document import parse
 from hearth.errors import ConfigError
 from hearth.host import system
-from hearth.host.posix.lasting_paths import lasting
+from hearth.host.lasting_paths import lasting
 from hearth.paths import Places
 
 # Clients with hooks, by their name for `hearth hook --client`.

@@ -17,7 +17,7 @@ from hearth import places
 from hearth.errors import HearthError
 from hearth.host import private_files, system
 from hearth.host.folders import make_private
-from hearth.host.posix.lasting_paths import lasting
+from hearth.host.lasting_paths import lasting
 from hearth.paths import Places
 
 NAME = "hearth-bridge"

@@ -7,7 +7,6 @@ session; the daemon neither counts it nor waits for it.
 import json
 import time
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any
 
 from hearth.errors import FrameError, Refused, TurnedAway, Unreachable, WireError
@@ -42,9 +41,7 @@ class ControlConnection:
     def __enter__(self) -> "ControlConnection":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._socket.close()
 
     def status(self) -> dict[str, Any]:
@@ -113,10 +110,7 @@ class ControlConnection:
             yield from self._array(payload)
 
     def _array(self, payload: bytes) -> list[dict[str, Any]]:
-        try:
-            found = json.loads(payload)
-        except ValueError as exc:
-            raise self._garbled(exc) from exc
+        found = self._parse(payload)
         return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
     def wait_for_end(self, seconds: float) -> bool:
@@ -176,11 +170,14 @@ class ControlConnection:
         if reason:
             raise TurnedAway(f"the daemon at {self.endpoint} runs and takes no connection more: {reason}")
 
-    def _document(self, kind: str, payload: bytes) -> dict[str, Any]:
+    def _parse(self, payload: bytes) -> Any:
         try:
-            document = json.loads(payload)
+            return json.loads(payload)
         except ValueError as exc:
             raise self._garbled(exc) from exc
+
+    def _document(self, kind: str, payload: bytes) -> dict[str, Any]:
+        document = self._parse(payload)
         if not isinstance(document, dict):
             raise self._garbled(f"its answer to {kind} is not an object")
         return document

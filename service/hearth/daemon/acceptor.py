@@ -18,12 +18,10 @@ from hearth.daemon.protocol_detector import ProtocolDetector, refused_line
 from hearth.daemon.services import COUNTERS, ClientConnection, DaemonServices
 from hearth.errors import InstallationChanged, NoRoom
 from hearth.faults import SEAMS
-from hearth.host import connections
-from hearth.host.connections import Connection, Peer
-from hearth.host.listening import Listener
-from hearth.host.posix import process_setup
-from hearth.host.posix.peers import own_uid
+from hearth.host import listening, process_setup
+from hearth.host.listening import Connection, Listener, Peer
 from hearth.host.sockets import AcceptLoop, address_of
+from hearth.host.system import user_id
 
 if TYPE_CHECKING:
     from hearth.daemon.http.app import HttpApp
@@ -202,23 +200,23 @@ class Acceptor:
     def _admit(self, connection: Connection) -> None:
         token = self._listener.token if self._listener else ""
         # Over TCP the kernel does not identify the peer; a client that sends the token is this user.
-        peer = Peer(None, own_uid(), -1) if token else connections.peer_of(connection)
+        peer = Peer(None, user_id(), -1) if token else listening.peer_of(connection)
         config = self._services.config
-        groups = connections.groups_of(connection) if config.allowed_gids and not token else ()
-        refusal = connections.refusal(peer, config.allowed_uids, config.allowed_gids, groups)
+        groups = listening.groups_of(connection) if config.allowed_gids and not token else ()
+        refusal = listening.refusal(peer, config.allowed_uids, config.allowed_gids, groups)
         if peer is None or refusal:
             log.warning("a connection is refused: %s", refusal)
             COUNTERS.connections_refused += 1
-            connections.dismiss(connection, refused_line(refusal or "its peer is unknown"))
+            listening.dismiss(connection, refused_line(refusal or "its peer is unknown"))
             return
         crowd = self._crowd(self._present(), CONTROL_PLACES)
         if crowd and not self._drop_unheard():
             self._turn_away(crowd)
-            connections.dismiss(connection, refused_line(crowd))
+            listening.dismiss(connection, refused_line(crowd))
             return
         detector = ProtocolDetector(self, self._services, peer, token)
         self.undecided[detector] = None
-        task: asyncio.Task[object] = asyncio.get_running_loop().create_task(connections.attach(connection, detector))
+        task: asyncio.Task[object] = asyncio.get_running_loop().create_task(listening.attach(connection, detector))
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._admitted(done, detector))
 

@@ -22,7 +22,6 @@ from hearth.config import Config
 from hearth.daemon.services import COUNTERS, ClientConnection, DaemonServices
 from hearth.errors import MessageError, OverLimit
 from hearth.faults import SEAMS
-from hearth.host import connections
 from hearth.hub.sessions import Session
 from hearth.wire.json import Batch, Kind, Message
 from hearth.wire.lines import Item
@@ -249,7 +248,7 @@ class Outbox(BufferedWriter):
 
     def write_now(self, data: bytes) -> None:
         """Hand bytes to the kernel before anything else happens; only for the first write on a new connection."""
-        connections.write_now(self.transport, data)
+        listening.write_now(self.transport, data)
 
     async def drained(self) -> None:
         """Wait until the reader is no longer behind; for senders of data that has a queue of its own."""
@@ -273,7 +272,7 @@ class Outbox(BufferedWriter):
 
     def reader_left(self) -> bool:
         """Tell whether the reader has gone."""
-        return connections.reader_left(self.transport)
+        return listening.reader_left(self.transport)
 
     def abort(self) -> None:
         """Close now: a client that has not read by now will not."""

@@ -27,7 +27,7 @@ from hearth.daemon.policy_service import PolicyService
 from hearth.daemon.services import COUNTERS, ClientConnection
 from hearth.daemon.upkeep import StatusLine, Upkeep
 from hearth.errors import ConfigError, FileAccessError, UpstreamError
-from hearth.host import children, signals
+from hearth.host import children, process_setup
 from hearth.host.listening import Listener
 from hearth.hub.control_api import ControlApi
 from hearth.hub.events import EVENTS, ConfigReloaded
@@ -152,21 +152,21 @@ class Daemon:
     # --- signals
 
     def _watch_signals(self) -> None:
-        watch, end = signals.watch, self._asked_to_end
-        for number in signals.END:
+        watch, end = process_setup.watch_signal, self._asked_to_end
+        for number in process_setup.END_SIGNALS:
             watch(number, functools.partial(end, number.name, False))
-        if self._start.streams and signals.HANG_UP is not None:
-            if not signals.outlives_terminal():
+        if self._start.streams and process_setup.HANG_UP is not None:
+            if not process_setup.outlives_terminal():
                 # A stdio daemon belongs to its client and ends with it.
-                watch(signals.HANG_UP, functools.partial(end, "the client's terminal was closed", False))
+                watch(process_setup.HANG_UP, functools.partial(end, "the client's terminal was closed", False))
             return
-        if signals.HAND_OVER is not None:
-            watch(signals.HAND_OVER, functools.partial(end, "another daemon takes over", True))
-        if signals.HANG_UP is not None and sys.stdin is not None and sys.stdin.isatty():
-            if not signals.outlives_terminal():
-                watch(signals.HANG_UP, functools.partial(end, "the terminal was closed", False))
-        elif signals.HANG_UP is not None:
-            watch(signals.HANG_UP, self._reload_by_signal)
+        if process_setup.HAND_OVER is not None:
+            watch(process_setup.HAND_OVER, functools.partial(end, "another daemon takes over", True))
+        if process_setup.HANG_UP is not None and sys.stdin is not None and sys.stdin.isatty():
+            if not process_setup.outlives_terminal():
+                watch(process_setup.HANG_UP, functools.partial(end, "the terminal was closed", False))
+        elif process_setup.HANG_UP is not None:
+            watch(process_setup.HANG_UP, self._reload_by_signal)
         self._start.serving(self._ask_to_end)
 
     def _ask_to_end(self, reason: str) -> None:

@@ -6,7 +6,7 @@ import time
 
 from hearth import __version__, registry
 from hearth.errors import AlreadyRunning, FileAccessError, RunsElsewhere, StartError
-from hearth.host import listening, processes, signals, system
+from hearth.host import listening, process_setup, processes, system
 from hearth.host.locks import Lock
 from hearth.paths import Places
 from hearth.registry import ProfileLock
@@ -46,8 +46,8 @@ class DaemonLock:
                 if not activated:
                     raise self._taken(holder)
                 if asked is None or asked.pid != holder.pid:
-                    if signals.HAND_OVER is not None:
-                        processes.send_signal(holder.pid, holder.start_time, signals.HAND_OVER)
+                    if process_setup.HAND_OVER is not None:
+                        processes.send_signal(holder.pid, holder.start_time, process_setup.HAND_OVER)
                     asked = holder
             if time.monotonic() > deadline:
                 raise self._held(activated, holder)

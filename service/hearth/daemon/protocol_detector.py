@@ -14,8 +14,8 @@ from hearth.daemon.frame_connection import FrameConnection
 from hearth.daemon.line_connection import LineConnection
 from hearth.daemon.services import COUNTERS, DaemonServices
 from hearth.errors import NoRoom, WireError
-from hearth.host import connections
-from hearth.host.connections import Peer
+from hearth.host import listening
+from hearth.host.listening import Peer
 from hearth.mcp import messages, versions
 from hearth.wire import json
 from hearth.wire.sniff import DetectedProtocol, sniff
@@ -112,7 +112,7 @@ class ProtocolDetector(asyncio.Protocol):
         protocol = sniff(self._first)
         if protocol is DetectedProtocol.FRAMES:
             peer = self._peer
-            is_own_user = connections.refusal(peer, (), ()) is None
+            is_own_user = listening.refusal(peer, (), ()) is None
             self._become(FrameConnection(self._services, self._transport, peer.pid, is_own_user), ended)
         elif protocol is DetectedProtocol.LINES:
             self._become_lined(ended)

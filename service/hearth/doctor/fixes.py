@@ -20,9 +20,8 @@ from hearth.findings import Finding, FixName, FixRequest, requested_fixes
 from hearth.host import install, system
 from hearth.host.folders import refusal
 from hearth.host.install.service_files import Outcome, compile_package
-from hearth.host.linux.systemctl import Manager
+from hearth.host.linux.units import Manager
 from hearth.host.locks import Lock
-from hearth.host.posix.peers import own_uid
 from hearth.secrets import http_token
 
 # The same time as `hearth restart` waits for the daemon to stop.
@@ -86,7 +85,7 @@ def _close(context: CheckContext, path: str) -> None:
         raise HearthError("modes are POSIX's")
     try:
         found = os.lstat(path)
-        if stat.S_ISLNK(found.st_mode) or found.st_uid != own_uid():
+        if stat.S_ISLNK(found.st_mode) or found.st_uid != system.user_id():
             raise HearthError(f"{path} is a link, or somebody else's, and is left as it is")
         os.chmod(path, _wanted_mode(found.st_mode))
     except OSError as exc:

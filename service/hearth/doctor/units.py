@@ -9,9 +9,9 @@ from hearth.doctor.context import CheckContext, ManagerState, Properties, servic
 from hearth.errors import HearthError
 from hearth.findings import Finding, FixRequest, State
 from hearth.host.install import service_files, systemd_user
+from hearth.host.lasting_paths import lasting
 from hearth.host.linux import units
 from hearth.host.linux.units import PATH_DROP_IN
-from hearth.host.posix.lasting_paths import lasting
 
 _MANAGER = "units.manager"
 _STATE = "units.state"

@@ -141,10 +141,10 @@ class Weight(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """Way to measure a process: its name, and a function that returns bytes or raises psutil.Error."""
+    """Way to measure a process: its name, and a function that raises psutil.Error."""
 
     name: str
-    of: Callable[[int], int]
+    of: Callable[[int], Weight]
 
 
 def _rollup(pid: int) -> Weight:
@@ -174,9 +174,7 @@ def _knows_pss() -> bool:
 
 def choose() -> Measure:
     """Return the best measure available on this system."""
-    if _knows_pss():
-        return Measure(PSS, lambda pid: _rollup(pid).whole)
-    return Measure(RSS, lambda pid: _resident(pid).whole)
+    return Measure(PSS, _rollup) if _knows_pss() else Measure(RSS, _resident)
 
 
 def total(measure: Measure, pids: Sequence[int]) -> int:
@@ -186,7 +184,7 @@ def total(measure: Measure, pids: Sequence[int]) -> int:
     size = 0
     for pid in pids:
         try:
-            size += measure.of(pid)
+            size += measure.of(pid).whole
         except psutil.NoSuchProcess:
             continue
         except psutil.AccessDenied as exc:
@@ -238,11 +236,10 @@ def weigh(pids: Sequence[int]) -> Weight | None:
     """Sum the memory of these processes; None if none is left, or if one may not be read."""
     import psutil
 
-    of = _rollup if _knows_pss() else _resident
-    found = []
+    measure, found = choose(), []
     for pid in pids:
         try:
-            found.append(of(pid))
+            found.append(measure.of(pid))
         except psutil.NoSuchProcess:
             continue
         except (OSError, psutil.Error):

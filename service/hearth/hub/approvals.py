@@ -20,13 +20,12 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple, Protocol
 
-from hearth.control_chars import escaped
 from hearth.errors import HearthError, Refused
 from hearth.hub.client_requests import ClientRequests
 from hearth.hub.events import EVENTS, ApprovalDecided, ApprovalRequested
 from hearth.hub.pending import Outcome, Pending, PendingItem
 from hearth.hub.sessions import Session, Sessions
-from hearth.masking import everywhere
+from hearth.masking import escaped, everywhere
 from hearth.policy.decision import decide
 from hearth.policy.grants import ALWAYS, ONCE, SESSION, Grant, GrantKey, GrantStore
 from hearth.policy.model import Decision, Policy

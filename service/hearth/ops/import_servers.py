@@ -244,11 +244,7 @@ def _added(places: Places, data: bytes | None, made: ImportPlan) -> bytes:
     for server in made.servers:
         if server.name in there:
             raise Refused(f"{path} was changed meanwhile, and has a server {server.name!r} now; try again")
-        data = (
-            editor.first(path, server.name, server.entry)
-            if data is None
-            else editor.added(path, data, server.name, server.entry)
-        )
+        data = editor.added(path, data, server.name, server.entry)
     assert data is not None
     return data
 

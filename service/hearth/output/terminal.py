@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 
-from hearth import control_chars
+from hearth import masking
 
 # Wide enough for every column; beyond it, lines are hard to read.
 WIDEST_COLUMNS = 140
@@ -67,7 +67,7 @@ class GuardedStream(io.TextIOWrapper):
 
     def write(self, text: str) -> int:
         """Write a text; return its length."""
-        super().write(control_chars.guarded(text))
+        super().write(masking.guarded(text))
         return len(text)
 
 

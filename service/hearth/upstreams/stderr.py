@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
-from hearth import control_chars
+from hearth import masking
 from hearth.host.line_files import FILES
 
 log = logging.getLogger(__name__)
@@ -146,7 +146,7 @@ class Stderr(asyncio.Protocol):
             # The cut may have split a secret, which begins at most this many bytes before it.
             text = text[: max(0, len(text) - MARGIN_BYTES)]
         cut = len(line) > _RAW_BYTES or len(text) > LINE_CHARACTERS
-        text = control_chars.UNSAFE.sub(" ", text[:LINE_CHARACTERS]).rstrip()
+        text = masking.UNSAFE.sub(" ", text[:LINE_CHARACTERS]).rstrip()
         return f"{text}…" if cut else text
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hearth.config import Config
 from hearth.daemon.http.connection import HttpConnection
 from hearth.daemon.http.uvicorn_protocol import Outgoing, load_settings
-from hearth.host.posix.peers import Peer
+from hearth.host.peers import Peer
 
 
 class Transport(asyncio.Transport):

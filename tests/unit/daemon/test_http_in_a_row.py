@@ -12,7 +12,7 @@ from hearth.daemon.http import uvicorn_protocol
 from hearth.daemon.http.app import HttpApp
 from hearth.daemon.http.connection import HttpConnection
 from hearth.daemon.http.uvicorn_protocol import load_settings
-from hearth.host.posix.peers import Peer
+from hearth.host.peers import Peer
 
 GET = b"GET /%d HTTP/1.1\r\nHost: localhost\r\n\r\n"
 ENDLESS_BYTES = 16 << 20

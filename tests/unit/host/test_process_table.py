@@ -94,16 +94,9 @@ EVERYBODY = {
 }
 
 
-def test_children_their_children_and_orphans_of_the_group_belong_to_a_server() -> None:
-    assert family(10, EVERYBODY) == [10, 11, 12, 13, 14]
-
-
-def test_another_server_has_its_own() -> None:
-    assert family(20, EVERYBODY) == [20]
-
-
-def test_a_server_that_is_gone_has_nobody() -> None:
-    assert family(99, EVERYBODY) == []
+@pytest.mark.parametrize(("leader", "members"), [(10, [10, 11, 12, 13, 14]), (20, [20]), (99, [])])
+def test_children_their_children_and_orphans_of_the_group_belong_to_a_server(leader: int, members: list[int]) -> None:
+    assert family(leader, EVERYBODY) == members
 
 
 def test_processes_that_are_their_own_parents_are_seen_once() -> None:

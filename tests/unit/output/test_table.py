@@ -31,6 +31,7 @@ def test_a_client_cannot_move_the_cursor_with_its_name() -> None:
     assert "\x1b" not in "".join(lines)
     assert len(lines) == 2
     assert clean("a\nb") == "a\N{REPLACEMENT CHARACTER}b"
+    assert clean("a\tb\U000e0041\xa0火") == "a\ufffdb\ufffd\xa0火"
 
 
 def test_a_duration_is_told_in_its_largest_unit() -> None:

@@ -15,8 +15,8 @@ from hearth.clients.discovery import ClientServer
 from hearth.clients.table import Table
 from hearth.control_client import running_daemon
 from hearth.host import install as installation
+from hearth.host import lasting_paths
 from hearth.host.install.service_files import Outcome
-from hearth.host.posix import lasting_paths
 from hearth.ops import connect_clients
 from hearth.ops.connect_clients import Links
 from hearth.ops.import_servers import title

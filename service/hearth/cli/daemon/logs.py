@@ -18,7 +18,6 @@ from typing import BinaryIO, NamedTuple
 
 import click
 
-from hearth import control_chars
 from hearth.cli import daemon_choice
 from hearth.cli.daemon_choice import WholeNumber, with_places
 from hearth.cli.messages import json_option
@@ -119,7 +118,7 @@ class TerminalText:
 
     def __call__(self, data: bytes) -> bytes:
         """Return the characters that these bytes complete, with unsafe ones replaced."""
-        return control_chars.replaced(self._decoder.decode(data)).encode()
+        return masking.replaced(self._decoder.decode(data)).encode()
 
 
 class JsonLineFormat:

@@ -8,9 +8,9 @@ import click
 
 from hearth.cli.daemon_choice import check_server_names, complete_server, with_places
 from hearth.cli.messages import json_option, json_text, print_json, tell
-from hearth.control_chars import escaped
 from hearth.control_client import running_daemon
 from hearth.host import process_table
+from hearth.masking import escaped
 from hearth.ops import tool_catalog
 from hearth.output import status_lines, table, terminal
 from hearth.output.table import Column, duration

@@ -91,7 +91,7 @@ def add(
         replaced = name in edit_config.examined(path, data).config.servers
         if replaced and not replace:
             raise Refused(f"there is a server {name!r} in {path} already: say --replace, or choose another name")
-        return editor.first(path, name, entry) if data is None else editor.added(path, data, name, entry)
+        return editor.added(path, data, name, entry)
 
     changed = edit_config.change(places, make, dry_run)
     daemon = None if dry_run else edit_config.tell_daemon(places)

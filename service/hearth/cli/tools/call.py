@@ -17,7 +17,6 @@ from hearth.cli.messages import can_ask, complain, completed, print_json, sugges
 from hearth.cli.tools import call_arguments, call_terminal
 from hearth.control_client import running_daemon
 from hearth.errors import ConfigError, HearthError, UpstreamError
-from hearth.host import signals
 from hearth.ops.tool_caller import CallError, ToolCaller, server_state
 from hearth.output import table, terminal
 from hearth.output.terminal import Spinner
@@ -149,7 +148,7 @@ def _take_every_end_as_ctrl_c() -> None:
 
     A closed terminal or `timeout hearth call …` would otherwise leave the call running with no one waiting for it.
     """
-    for number in (*signals.END, signals.HANG_UP):
+    for number in (*process_setup.END_SIGNALS, process_setup.HANG_UP):
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
 

@@ -20,7 +20,8 @@ from hearth.daemon.http.uvicorn_protocol import load_settings
 from hearth.daemon.services import COUNTERS, DaemonServices
 from hearth.errors import NoRoom, Refused
 from hearth.host import process_table
-from hearth.host.posix.peers import Peer, own_uid
+from hearth.host.peers import Peer
+from hearth.host.system import user_id
 from hearth.hub.events import Subscription
 from hearth.wire import json
 
@@ -165,7 +166,7 @@ class HttpApp:
             COUNTERS.connections_refused += 1
             # Drop a connection, so that others cannot lock out a client with the token.
             self.drop_stranger()
-        stranger = HttpConnection(self, self._settings, Peer(None, own_uid(), -1), needs_token=True)
+        stranger = HttpConnection(self, self._settings, Peer(None, user_id(), -1), needs_token=True)
         stranger.token = token
         self.strangers[stranger] = None
         return stranger

@@ -27,7 +27,7 @@ from hearth.hub.sessions import Session
 
 if TYPE_CHECKING:
     from hearth.daemon.http.app import HttpApp
-    from hearth.host.posix.peers import Peer
+    from hearth.host.peers import Peer
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import httpx
 
 from hearth.errors import LoginRequired, UpstreamError
-from hearth.host.posix import ownership, peers
+from hearth.host import ownership, peers
 from hearth.upstreams.http.conversation import ENTRY, ConnectionBroken, Wording, retry_after
 from hearth.upstreams.http.credentials import REFUSALS, HeaderSource
 from hearth.upstreams.stdio import TURN_MESSAGES, pieces

@@ -40,7 +40,9 @@ def test_its_name_is_its_host(url: str, name: str) -> None:
         ("http://x/mcp", {"all_proxy": "http://[::1]:3128/"}, "http://[::1]:3128/"),
         ("http://x/mcp", {"http_proxy": "", "all_proxy": ""}, None),
         ("http://127.0.0.1:80/mcp", {"http_proxy": "http://p"}, None),
+        ("http://[::1]/mcp", {"http_proxy": "http://p"}, None),
         ("http://localhost/mcp", {"all_proxy": "http://p"}, None),
+        ("http://127.example.com/mcp", {"http_proxy": "http://p"}, "http://p"),
     ],
 )
 def test_the_variable_of_the_scheme_names_its_proxy(url: str, environ: dict[str, str], found: str | None) -> None:

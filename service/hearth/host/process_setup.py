@@ -1,4 +1,4 @@
-"""Set-up of the daemon's own process: detached from its terminal and from the client that started it, and its limits.
+"""Set-up of the daemon's own process: detached from its terminal and its client, its limits, and its signals.
 
 Core dumps: none for the daemon, whose memory holds the secrets of every server; servers keep the former limit. Only the
 soft limit of RLIMIT_CORE is lowered, which needs no privileges to be raised again. PR_SET_DUMPABLE is not used: it
@@ -6,15 +6,31 @@ would hide the daemon's memory figures from `hearth status`. Windows writes no c
 
 Open files: the limit is read and never raised. Programs that Hearth starts inherit it, and programs that use select(2)
 break above 1024.
+
+Signals: a constant is None where the platform has no such signal.
 """
 
 import os
+import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from hearth.host import private_files
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+# SIGBREAK (Ctrl-Break) exists on Windows only, where no other of these can be sent to another process group.
+END_SIGNALS: tuple[signal.Signals, ...] = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGBREAK") if hasattr(signal, name)
+)
+# In a terminal: the terminal was closed. As a service: reload the config.
+HANG_UP: int | None = getattr(signal, "SIGHUP", None)
+# An activated daemon asks the self-started one to hand over.
+HAND_OVER: int | None = getattr(signal, "SIGUSR1", None)
 
 _FORMER: list[int] = []
 # Several threads may start servers at once, and the limit belongs to the whole process.
@@ -76,7 +92,7 @@ def _redirect_stdio(log_path: str) -> None:
 
 
 def close_inherited(keep: set[int]) -> None:
-    """Close every descriptor above stdio that the parent happened to leave open. Windows passes only named handles."""
+    """Close every descriptor above stdio that the parent left open, but `keep`. Windows passes only named handles."""
     for descriptor in _present() if sys.platform != "win32" else ():
         if descriptor > 2 and descriptor not in keep:
             try:
@@ -112,8 +128,7 @@ def restore_core_dumps() -> None:
         return
     import resource
 
-    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-    resource.setrlimit(resource.RLIMIT_CORE, (_FORMER[0], hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (_FORMER[0], resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 @contextmanager
@@ -144,3 +159,44 @@ def open_files_limit() -> int | None:
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return None if soft == resource.RLIM_INFINITY else soft
+
+
+# --- signals
+
+
+def outlives_terminal() -> bool:
+    """Tell whether the daemon must survive its terminal: nohup(1) ignores SIGHUP, and the daemon keeps that."""
+    return HANG_UP is not None and signal.getsignal(HANG_UP) is signal.SIG_IGN
+
+
+def watch_signal(number: int, heard: Callable[[], None]) -> None:
+    """Call `heard` in the running loop when the signal arrives."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    if sys.platform != "win32":
+        loop.add_signal_handler(number, heard)
+        return
+    try:
+        signal.signal(number, lambda _number, _frame: _pass_on(loop, heard))
+    except ValueError:
+        # Not the main thread: the service manager tells a service to stop.
+        pass
+
+
+def hold_back_signals() -> None:
+    """Block the signals that end the daemon, which is about to exit anyway.
+
+    Ctrl-C reaches the daemon twice, from the terminal and from its orphan reaper. A loop that closes restores Python's
+    own handler, and the second signal would end the process with KeyboardInterrupt instead of its exit code.
+    """
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
+
+
+def _pass_on(loop: "AbstractEventLoop", heard: Callable[[], None]) -> None:
+    try:
+        loop.call_soon_threadsafe(heard)
+    except RuntimeError:
+        # The loop is closed: the process is about to exit anyway.
+        pass

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hearth.host.posix import ownership
-from hearth.host.posix.ownership import ROOT, Trusted
+from hearth.host import ownership
+from hearth.host.ownership import ROOT, Trusted
 
 OTHER = 12345
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -83,8 +83,7 @@ def test_every_file_below_a_folder_is_looked_at(tree: Path) -> None:
 
 def test_a_group_of_the_user_alone_may_write(tree: Path) -> None:
     (tree / "bin").chmod(0o775)
-    gid = (tree / "bin").stat().st_gid
-    assert ownership.objection(str(tree / "bin"), Trusted((0, os.geteuid()), gid)) is None
+    assert ownership.objection(str(tree / "bin"), Trusted((0, os.geteuid()), (tree / "bin").stat().st_gid)) is None
 
 
 @pytest.mark.parametrize(

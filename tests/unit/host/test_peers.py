@@ -7,8 +7,7 @@ from typing import cast
 
 import pytest
 
-from hearth.host import processes
-from hearth.host.posix import peers
+from hearth.host import peers, processes
 from support.launchd.library import stand_in
 from support.requirements import needs_root
 
@@ -23,7 +22,7 @@ def test_a_user_is_known_by_its_own_number_however_large(uid: int) -> None:
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
             one, _other = socket.socketpair()
-            os.write(writing, repr((os.getpid(), peers.peer_of(one), peers.own_uid())).encode())
+            os.write(writing, repr((os.getpid(), peers.peer_of(one), os.getuid())).encode())
         finally:
             os._exit(0)
     os.close(writing)

@@ -121,37 +121,27 @@ def _way(path: str) -> Iterator[tuple[str, os.stat_result]]:
 
 def _flaw(found: os.stat_result, trusted: Trusted) -> str | None:
     if found.st_uid not in trusted.uids:
-        return f"belongs to {_user_name(found.st_uid)}"
+        return f"belongs to {_name_of(found.st_uid)}"
     if stat.S_ISLNK(found.st_mode):
         # The mode of a link means nothing.
         return None
     if found.st_mode & stat.S_IWOTH:
         return "can be written to by everybody"
     if found.st_mode & stat.S_IWGRP and found.st_gid != trusted.gid:
-        return f"can be written to by the group {_group_name(found.st_gid)}"
+        return f"can be written to by the group {_name_of(found.st_gid, is_group=True)}"
     return None
 
 
-def _user_name(uid: int) -> str:
+def _name_of(number: int, is_group: bool = False) -> str:
     if sys.platform != "win32":
+        import grp
         import pwd
 
         try:
-            return pwd.getpwuid(uid).pw_name
+            return grp.getgrgid(number).gr_name if is_group else pwd.getpwuid(number).pw_name
         except KeyError:
             pass
-    return str(uid)
-
-
-def _group_name(gid: int) -> str:
-    if sys.platform != "win32":
-        import grp
-
-        try:
-            return grp.getgrgid(gid).gr_name
-        except KeyError:
-            pass
-    return str(gid)
+    return str(number)
 
 
 def private_group(name: str, gid: int) -> int | None:

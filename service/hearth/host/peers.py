@@ -1,6 +1,5 @@
 """Peer credentials of a local socket, as the kernel reports them."""
 
-import os
 import select
 import socket
 import struct
@@ -23,7 +22,7 @@ _PID = struct.Struct("i")
 class Peer(NamedTuple):
     """Credentials of a connected process. `pid` is None where the kernel does not report it.
 
-    On Windows, users have a `sid` and no number.
+    On Windows, users have a `sid`, and all of them the same number.
     """
 
     pid: int | None
@@ -32,19 +31,11 @@ class Peer(NamedTuple):
     sid: str = ""
 
 
-def own_uid() -> int:
-    """Return this user's uid; -1 where users have none."""
-    if sys.platform == "win32":
-        return -1
-    return os.getuid()
-
-
 def peer_of(connection: socket.socket) -> Peer | None:
     """Return the peer's credentials, recorded by the kernel when it connected; None where there are none."""
     try:
         if sys.platform == "linux":
-            raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-            return Peer(*_UCRED.unpack(raw))
+            return Peer(*_UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)))
         if sys.platform == "darwin":
             return _local_peercred(connection)
     except OSError:
