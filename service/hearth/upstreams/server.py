@@ -17,10 +17,9 @@ from hearth.upstreams.connection import Connection, InstanceListener, Owner
 from hearth.upstreams.connector import NEEDS_LOGIN, AwaitedLogin
 from hearth.upstreams.era_choice import EraProbe, ServerEras
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.instance_table import InstanceKey, InstanceTable, cause, state_of
 from hearth.upstreams.pin_store import PinStore, ToolPinning
 from hearth.upstreams.supervision import FAILED, FAILING, READY, STOPPED
-from hearth.upstreams.supervisor import IdleReaper
+from hearth.upstreams.supervisor import IdleReaper, InstanceKey, InstanceTable, cause, state_of
 from hearth.upstreams.traits import TraitStore
 from hearth.upstreams.workload import CallStats
 

@@ -8,9 +8,9 @@ from hearth.mcp import capabilities, isolation, versions
 from hearth.mcp.catalog import KINDS, Item, ListKind, ServerCatalog
 from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.instance_table import InstanceKey
 from hearth.upstreams.server import Server
 from hearth.upstreams.supervision import READY, State, Terms
+from hearth.upstreams.supervisor import InstanceKey
 from hearth.upstreams.traits import TraitStore
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
