@@ -299,7 +299,7 @@ class Instance:
             self._supervisor.check(self.connection, self.era)
         else:
             problem = self._login or refusal(self.name, self._supervisor.state, self.pause, self.error)
-            self._supervisor.fail(problem)
+            self._supervisor.settle(problem)
             self.queue.fail(problem)
 
     def _stop(self) -> None:

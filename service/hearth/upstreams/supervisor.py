@@ -66,7 +66,7 @@ class Supervisor:
         self._arm()
         for instruction in instructions:
             if instruction == supervision.SERVE:
-                self._settle(None)
+                self.settle()
             else:
                 self._subject.perform(instruction)
 
@@ -103,7 +103,7 @@ class Supervisor:
         return self._waiting > 0 and self._outcome is not None
 
     async def wait(self) -> None:
-        """Wait until the instance is ready. Raises the problem given to `fail`; unbounded."""
+        """Wait until the instance is ready. Raises the problem given to `settle`; unbounded."""
         if self._outcome is None:
             self._outcome = asyncio.get_running_loop().create_future()
             # The waiter may be gone by the time it fails.
@@ -117,11 +117,8 @@ class Supervisor:
         finally:
             self._waiting -= 1
 
-    def fail(self, problem: HearthError) -> None:
-        """Raise this problem in every waiter."""
-        self._settle(problem)
-
-    def _settle(self, problem: HearthError | None) -> None:
+    def settle(self, problem: HearthError | None = None) -> None:
+        """Tell every waiter that the instance is ready, or raise this problem in it."""
         outcome, self._outcome = self._outcome, None
         if outcome is None or outcome.done():
             return
