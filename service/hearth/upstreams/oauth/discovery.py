@@ -10,8 +10,7 @@ from hearth.config import ServerSpec
 from hearth.errors import LoginFailed
 from hearth.upstreams.http.credentials import has_own_header
 from hearth.upstreams.oauth import metadata, tokens
-from hearth.upstreams.oauth.address_policy import AddressPolicy
-from hearth.upstreams.oauth.metadata import Authority, Challenge, Resource, parse_challenge
+from hearth.upstreams.oauth.metadata import AddressPolicy, Authority, Challenge, Resource, parse_challenge
 
 # A request without effect on a server that needs no login.
 _PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'

@@ -21,8 +21,7 @@ from hearth import __version__
 from hearth.config import ServerSpec
 from hearth.errors import LoginFailed
 from hearth.upstreams.http import client, pool
-from hearth.upstreams.oauth.address_policy import AddressPolicy
-from hearth.upstreams.oauth.metadata import SECRET_METHODS, Authority
+from hearth.upstreams.oauth.metadata import SECRET_METHODS, AddressPolicy, Authority
 from hearth.upstreams.oauth.store import Grant, OAuthClient
 
 # A token endpoint that takes longer is down; callers have limits of their own.
