@@ -14,7 +14,7 @@ from hearth.errors import FileAccessError, HearthError, LoginFailed, LoginRequir
 from hearth.host.private_files import FileLock
 from hearth.masking import Mask
 from hearth.upstreams import threads
-from hearth.upstreams.oauth import discovery, tokens
+from hearth.upstreams.oauth import tokens
 from hearth.upstreams.oauth.logins import client_of
 from hearth.upstreams.oauth.metadata import Challenge, parse_challenge
 from hearth.upstreams.oauth.store import Grant, Link, Store, fingerprint, grant_name
@@ -258,12 +258,12 @@ class Account:
 
     async def _ask(self, wanted: Challenge) -> bool:
         try:
-            discovery.check_address(self.spec)
+            tokens.check_address(self.spec)
             if wanted.resource_metadata or self.spec.oauth.issuer:
                 return True
             web = await threads.run(tokens.open_client, self.spec)
             try:
-                await discovery.find(web, self.spec, wanted)
+                await tokens.find_source(web, self.spec, wanted)
             finally:
                 await web.aclose()
         except tokens.Unsettled:

@@ -20,10 +20,11 @@ from hearth.config import ServerSpec
 from hearth.errors import HearthError, LoginFailed
 from hearth.upstreams import threads
 from hearth.upstreams.http.credentials import has_own_header
-from hearth.upstreams.oauth import discovery, tokens
+from hearth.upstreams.oauth import tokens
 from hearth.upstreams.oauth.metadata import Authority, Challenge, canonical
 from hearth.upstreams.oauth.redirect import DEFAULT_URI, AuthorizationRequest, Redirect, WrongState, with_offline_access
 from hearth.upstreams.oauth.store import Grant, Link, OAuthClient, RegistrationRefusal, Store, fingerprint, grant_name
+from hearth.upstreams.oauth.tokens import TokenSource
 from hearth.upstreams.threads import SingleFlight
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ class Login:
         spec: ServerSpec,
         store: Store,
         web: httpx.AsyncClient,
-        found: discovery.Found,
+        found: TokenSource,
         client: OAuthClient,
         redirect: Redirect,
     ) -> None:
@@ -154,8 +155,8 @@ async def begin(spec: ServerSpec, wanted: Challenge | None = None, path: str | N
     try:
         store = Store()
         link = await threads.run(store.link, spec)
-        wanted = wanted or await discovery.challenge(web, spec)
-        found = await discovery.find(web, spec, wanted, link.issuer if link else None)
+        wanted = wanted or await tokens.challenge(web, spec)
+        found = await tokens.find_source(web, spec, wanted, link.issuer if link else None)
         _check_binding(spec, link, found.authority)
         scopes = _scopes(spec, link, wanted, found)
         kept = await threads.run(_kept_client, spec, store, found.authority)
@@ -183,7 +184,7 @@ def _check_binding(spec: ServerSpec, link: Link | None, authority: Authority) ->
         )
 
 
-def _scopes(spec: ServerSpec, link: Link | None, wanted: Challenge | None, found: discovery.Found) -> tuple[str, ...]:
+def _scopes(spec: ServerSpec, link: Link | None, wanted: Challenge | None, found: TokenSource) -> tuple[str, ...]:
     """Return the scopes to request.
 
     The config's scopes, or else those that the server demands, or else those that it has; and those that were requested
@@ -233,7 +234,7 @@ async def _register(
     web: httpx.AsyncClient,
     spec: ServerSpec,
     store: Store,
-    found: discovery.Found,
+    found: TokenSource,
     redirect_uri: str,
     scopes: tuple[str, ...],
     former: OAuthClient | None,
