@@ -2,9 +2,8 @@
 
     connection   the connection itself, over one of two carriers
     streamable   a POST for each message, its answer on the POST's own stream; sessions in the legacy era
-    sse_carrier  one stream for all messages of the server, POST for all others
     conversation state and replies of one conversation, without I/O
-    streams      streams of events that break and are resumed
+    streams      streams of events that break and are resumed; HTTP+SSE, with one stream for all messages of the server
     target       the server that one session names (`hearth bridge --to`)
     credentials  headers and logins that requests carry
     pool         requests over httpx, which `client` constructs: loaded when the first such server is started

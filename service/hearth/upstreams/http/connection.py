@@ -17,8 +17,8 @@ from hearth.mcp.http_headers import Index
 from hearth.upstreams.connection import CANCELLED, Connection, Owner, Waiter, cancellation
 from hearth.upstreams.http import conversation
 from hearth.upstreams.http.conversation import INITIALIZE, OutgoingRequest
-from hearth.upstreams.http.sse_carrier import SseCarrier
 from hearth.upstreams.http.streamable import StreamableCarrier
+from hearth.upstreams.http.streams import SseCarrier
 from hearth.wire.lines import Item
 from hearth.wire.values import RawBytes
 from hearth.write_batch import WRITE_BATCH
