@@ -205,14 +205,12 @@ class Account:
             return await tokens.refresh(
                 web, link.token_endpoint, client_of(self.spec, link, former), former, link.resource
             )
-        except tokens.Denied as exc:
-            if exc.code in _OVER:
-                await self._end(link)
-                raise self._required(f"needs a login again: {exc}") from exc
-            self._denied = former.access_token, str(exc)
-            self._not_before = time.monotonic() + PAUSE_SECONDS
-            return self._go_on(former, str(exc))
         except LoginFailed as exc:
+            if isinstance(exc, tokens.Denied):
+                if exc.code in _OVER:
+                    await self._end(link)
+                    raise self._required(f"needs a login again: {exc}") from exc
+                self._denied = former.access_token, str(exc)
             self._not_before = time.monotonic() + PAUSE_SECONDS
             return self._go_on(former, str(exc))
         finally:
