@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Protocol
 from hearth.hub.events import HubEvent, Subscription
 from hearth.hub.sessions import Session, Sessions
 from hearth.mcp.catalog import KINDS
-from hearth.upstreams.connector import NEEDS_LOGIN
 from hearth.upstreams.server import Server
 from hearth.upstreams.supervision import FAILED, FAILING, IDLE, READY, STARTING, STOPPED, STOPPING
+from hearth.upstreams.transports import NEEDS_LOGIN
 from hearth.upstreams.workload import BOUNDS_SECONDS, CallStats
 
 

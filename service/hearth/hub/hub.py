@@ -37,7 +37,7 @@ from hearth.hub.sessions import ClientSink, Session, Sessions
 from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
 from hearth.mcp import messages
 from hearth.mcp.catalog import ListKind
-from hearth.upstreams import connector
+from hearth.upstreams import transports
 from hearth.upstreams.catalog_cache import CatalogCache
 from hearth.upstreams.child_process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 from hearth.upstreams.connection import Connection
@@ -216,7 +216,7 @@ class Hub:
             raise Refused(f"pack {spec.name!r} cannot be served here")
         # Nothing of a pack is kept on disk: its lists are available as soon as it is asked, and change with the
         # program.
-        connect = functools.partial(connector.connect_pack, functools.partial(self._create_pack, spec.name))
+        connect = functools.partial(transports.connect_pack, functools.partial(self._create_pack, spec.name))
         return Server(spec, config, self._learned, self, self._retire, None, self._pins, connect)
 
     def light(self) -> None:

@@ -10,22 +10,22 @@ from hearth.config import Config, ServerSpec
 from hearth.errors import LoginRequired, UpstreamError
 from hearth.mcp import capabilities, isolation, versions
 from hearth.mcp.catalog import TOOLS, ServerCatalog
-from hearth.upstreams import connector, era_choice
+from hearth.upstreams import era_choice, transports
 from hearth.upstreams.catalog_cache import CatalogCache, ServerCatalogs
 from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Connection, InstanceListener, Owner
-from hearth.upstreams.connector import NEEDS_LOGIN, AwaitedLogin
 from hearth.upstreams.era_choice import EraProbe, ServerEras
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.pin_store import PinStore, ToolPinning
 from hearth.upstreams.supervision import FAILED, FAILING, READY, STOPPED
 from hearth.upstreams.supervisor import IdleReaper, InstanceKey, InstanceTable, cause, state_of
 from hearth.upstreams.traits import TraitStore
+from hearth.upstreams.transports import NEEDS_LOGIN, AwaitedLogin
 from hearth.upstreams.workload import CallStats
 
 if TYPE_CHECKING:
-    from hearth.upstreams.connector import Connect
     from hearth.upstreams.oauth.logins import Invitation
+    from hearth.upstreams.transports import Connect
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Server:
         self.spec = spec
         self.name = spec.name
         self.instances = InstanceTable()
-        self._limits = connector.limits_of(config)
+        self._limits = transports.limits_of(config)
         self._traits = traits
         self._listener = listener
         self._retiring = retiring
@@ -237,7 +237,7 @@ class Server:
         if self._eras.is_open(instance.wanted):
             self._era_probe.send(instance)
         # A user may log in during the attempt, too late for it.
-        seen = connector.signature() if self.spec.url else None
+        seen = transports.signature() if self.spec.url else None
         try:
             await instance.ensure()
         except LoginRequired:
@@ -288,11 +288,11 @@ class Server:
             return self._own_connect(self.spec, owner, self._limits)
         # A shared instance never runs in a client's folder.
         folders = {isolation.SHARED: None, isolation.WORKSPACE: context.folder, isolation.SESSION: context.cwd}
-        return await connector.connect(self.spec, owner, folders[self.mode], self._limits)
+        return await transports.connect(self.spec, owner, folders[self.mode], self._limits)
 
     async def invite(self) -> "Invitation":
         """Return an invitation to log in, for a user whose client can show a page. Raises UpstreamError, VaultError."""
-        return await connector.invite(self.spec)
+        return await transports.invite(self.spec)
 
     async def start_eagerly(self) -> None:
         """Start the shared instance, if there is one. Raises UpstreamError."""
@@ -318,7 +318,7 @@ class Server:
 
     def reconfigure(self, spec: ServerSpec, config: Config) -> None:
         """Apply a changed entry that the running processes also fit, and changed settings."""
-        self._limits = connector.limits_of(config)
+        self._limits = transports.limits_of(config)
         if spec == self.spec:
             return
         self.spec = spec

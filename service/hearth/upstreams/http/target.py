@@ -15,9 +15,9 @@ from hearth.config import ServerSpec
 from hearth.errors import Refused, UpstreamError, WireError
 from hearth.masking import Mask
 from hearth.upstreams.connection import Connection, Owner
-from hearth.upstreams.connector import ConnectionLimits
 from hearth.upstreams.http.connection import HttpUpstreamConnection
 from hearth.upstreams.http.conversation import Wording
+from hearth.upstreams.transports import ConnectionLimits
 from hearth.wire import json
 
 # Servers take 8 to 16 KiB of headers, their own ones included.

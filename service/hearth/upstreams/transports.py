@@ -1,4 +1,4 @@
-"""Connector of one server: makes its connections after its references are resolved, and waits for a login it needs.
+"""Transports of one server: its connections, made after its references are resolved, and the login that it awaits.
 
 A login writes a file that all daemons of this user know. A timer checks the file periodically; it does not keep an
 unused daemon running. Knows nothing of how connections are shared, nor of how a login works.
