@@ -55,9 +55,9 @@ async def connect(spec: ServerSpec, owner: Owner, folder: str | None, limits: Co
     resolved, mask = await _resolved(spec, folder)
     connection: Connection
     if resolved.url is not None:
-        from hearth.upstreams.http import connect as connect_by_http
+        from hearth.upstreams.http.connection import HttpUpstreamConnection
 
-        connection = connect_by_http(spec.name, owner, resolved, limits[:2])
+        connection = HttpUpstreamConnection(spec.name, owner, resolved, limits[:2])
     else:
         stdio = connection = StdioConnection(spec.name, owner, _launch(resolved, os.environ, folder), limits[:2])
         stdio.group_limits = _group_limits(spec)

@@ -12,7 +12,7 @@ from hearth.errors import HearthError, UpstreamError
 from hearth.mcp import versions
 from hearth.upstreams import handshake
 from hearth.upstreams.connection import Connection
-from hearth.upstreams.http import connect
+from hearth.upstreams.http.connection import HttpUpstreamConnection
 from hearth.wire.json import Fields, Message
 from support.kernel import BOUND_SECONDS
 
@@ -52,7 +52,8 @@ class Talk:
     """The owner of a connection, and what a client does with it."""
 
     def __init__(self, url: str, limits: tuple[int, int] = LIMITS, **entry: Any) -> None:
-        self.connection: Connection = connect("far", self, ServerSpec(name="far", url=url, **entry), limits)
+        spec = ServerSpec(name="far", url=url, **entry)
+        self.connection: Connection = HttpUpstreamConnection("far", self, spec, limits)
         self.notices: list[tuple[str, Any, int | None]] = []
         self.questions: list[tuple[str, int | None]] = []
         self.lost_count = 0

@@ -10,15 +10,3 @@
 
 Importing this package loads no HTTP library.
 """
-
-from hearth.config import ServerSpec
-from hearth.upstreams.connection import Connection, Owner
-from hearth.upstreams.http.connection import HttpUpstreamConnection
-
-
-def connect(name: str, owner: Owner, spec: ServerSpec, limits: tuple[int, int]) -> Connection:
-    """Return a connection, not open yet, to a server whose entry has a url and its references resolved.
-
-    `limits`: bytes of one message, bytes that wait to be sent.
-    """
-    return HttpUpstreamConnection(name, owner, spec, limits)
