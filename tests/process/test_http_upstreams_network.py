@@ -13,7 +13,7 @@ import pytest
 
 from hearth.config import ServerSpec
 from hearth.errors import UpstreamError
-from hearth.upstreams.http.client import open_pool
+from hearth.upstreams.http.client_setup import open_client
 from support.certificates import Authority
 from support.http.conversation import talking, until
 from support.other_users import fake_daemon, stranger
@@ -148,12 +148,12 @@ async def test_a_proxy_that_cannot_be_used_is_named(value: str, sentence: str, m
 
 async def test_a_stream_is_watched_by_the_kernel() -> None:
     with LegacySite(gives_sessions=False) as site:
-        pool = open_pool("far", ServerSpec(name="far", url=site.url))
-        async with await pool.send("GET", {"Accept": "text/event-stream"}) as response:
+        client = open_client("far", ServerSpec(name="far", url=site.url))
+        async with await client.send("GET", {"Accept": "text/event-stream"}) as response:
             response.keep_alive()
             sock = response._inner.extensions["network_stream"].get_extra_info("socket")
             assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-        await pool.close()
+        await client.close()
 
 
 # --- Unix sockets

@@ -6,7 +6,7 @@
     streams      streams of events that break and are resumed; HTTP+SSE, with one stream for all messages of the server
     target       the server that one session names (`hearth bridge --to`)
     credentials  headers and logins that requests carry
-    pool         requests over httpx, which `client` constructs: loaded when the first such server is started
+    client       requests over httpx, which `client_setup` constructs: loaded when the first such server is started
 
 Importing this package loads no HTTP library.
 """

@@ -24,7 +24,7 @@ from hearth.wire.values import RawBytes
 from hearth.write_batch import WRITE_BATCH
 
 if TYPE_CHECKING:
-    from hearth.upstreams.http.pool import Pool
+    from hearth.upstreams.http.client import HttpClient
     from hearth.upstreams.http.target import SessionTarget
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class HttpUpstreamConnection(Connection):
         self.words = target.words if target else conversation.ENTRY
         self.message_limit, self._queue_limit = limits
         self._carrier: Carrier | None = None
-        self._pool: Pool | None = None
+        self._client: HttpClient | None = None
         self._asked: dict[int, OutgoingRequest] = {}
         self._unsent_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -93,7 +93,7 @@ class HttpUpstreamConnection(Connection):
 
     async def open(self) -> None:
         """Prepare for requests. Only the old transport connects here. Raises UpstreamError."""
-        self._pool = await asyncio.to_thread(_open_pool, self.name, self.spec, self._target)
+        self._client = await asyncio.to_thread(_open_client, self.name, self.spec, self._target)
         if self.spec.transport == "sse":
             try:
                 await self.fall_back()
@@ -113,7 +113,7 @@ class HttpUpstreamConnection(Connection):
     @property
     def needs_login(self) -> bool:  # type: ignore[override]  # elsewhere it is a constant
         """True if the server refuses every request until a user has logged in."""
-        return self._pool is not None and self._pool.needs_login
+        return self._client is not None and self._client.needs_login
 
     async def why_lost(self) -> UpstreamError:
         """Return why nothing can be sent any more."""
@@ -177,10 +177,10 @@ class HttpUpstreamConnection(Connection):
         return conversation.refused(self.name, status, self.words)
 
     @property
-    def pool(self) -> "Pool":
-        """Connection pool of the server."""
-        assert self._pool is not None, "not opened"
-        return self._pool
+    def client(self) -> "HttpClient":
+        """HTTP client of the server."""
+        assert self._client is not None, "not opened"
+        return self._client
 
     def spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """Run a task that ends with the conversation at the latest."""
@@ -273,8 +273,8 @@ class HttpUpstreamConnection(Connection):
             await asyncio.wait(tasks, timeout=STOP_SECONDS)
         if self._carrier:
             await _bounded(self._carrier.say_goodbye())
-        if self._pool:
-            await _bounded(self._pool.close())
+        if self._client:
+            await _bounded(self._client.close())
 
 
 async def _bounded(work: Coroutine[object, object, None]) -> None:
@@ -285,8 +285,8 @@ async def _bounded(work: Coroutine[object, object, None]) -> None:
         pass  # a server that does not listen needs no farewell
 
 
-def _open_pool(name: str, spec: ServerSpec, target: "SessionTarget | None") -> "Pool":
+def _open_client(name: str, spec: ServerSpec, target: "SessionTarget | None") -> "HttpClient":
     # In a thread: the first import takes a fifth of a second.
-    from hearth.upstreams.http.client import open_pool
+    from hearth.upstreams.http.client_setup import open_client
 
-    return open_pool(name, spec, target)
+    return open_client(name, spec, target)

@@ -18,8 +18,8 @@ from hearth.upstreams.http.conversation import DISCOVER, ConnectionBroken, Outgo
 from hearth.wire.sse import Event, SseDecoder
 
 if TYPE_CHECKING:
+    from hearth.upstreams.http.client import Response
     from hearth.upstreams.http.connection import HttpUpstreamConnection
-    from hearth.upstreams.http.pool import Response
     from hearth.upstreams.http.streamable import StreamableCarrier
 
 STREAM = "text/event-stream"
@@ -194,7 +194,7 @@ async def get(connection: "HttpUpstreamConnection", carrier: "StreamableCarrier"
     if last_id:
         # The standard wants UTF-8, and HTTP carries bytes.
         headers["Last-Event-ID"] = last_id.decode("latin-1")
-    return await connection.pool.send("GET", headers)
+    return await connection.client.send("GET", headers)
 
 
 class SseCarrier:
@@ -290,7 +290,7 @@ class SseCarrier:
         try:
             async with (
                 asyncio.timeout(POST_SECONDS),
-                await connection.pool.send("POST", kind, payload, to=to, on_sent=on_sent) as taken,
+                await connection.client.send("POST", kind, payload, to=to, on_sent=on_sent) as taken,
             ):
                 if not 200 <= taken.status < 300:
                     raise connection.refused(taken.status)
@@ -303,7 +303,7 @@ class SseCarrier:
         connection = self._connection
         problem = UpstreamError(f"server {connection.name!r} ended its event stream")
         try:
-            async with await connection.pool.send("GET", {"Accept": STREAM}) as response:
+            async with await connection.client.send("GET", {"Accept": STREAM}) as response:
                 if response.status != 200:
                     raise connection.refused(response.status)
                 if response.content_type != STREAM:
@@ -333,7 +333,7 @@ class SseCarrier:
     def _learn_endpoint(self, address: str) -> None:
         if self._endpoint.done():
             return
-        if not self._connection.pool.is_own(address):
+        if not self._connection.client.is_own(address):
             # The headers carry secrets, and they were given for the address in the config.
             raise UpstreamError(
                 f"server {self._connection.name!r} wants its messages sent to another server, which is not done"

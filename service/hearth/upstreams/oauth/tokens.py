@@ -21,7 +21,8 @@ from hearth import __version__
 from hearth.addresses import UNIX
 from hearth.config import ServerSpec
 from hearth.errors import LoginFailed
-from hearth.upstreams.http import client, pool
+from hearth.upstreams.http.client import CONNECT_SECONDS, cause_of
+from hearth.upstreams.http.client_setup import trust
 from hearth.upstreams.http.credentials import has_own_header
 from hearth.upstreams.oauth import metadata
 from hearth.upstreams.oauth.metadata import SECRET_METHODS, AddressPolicy, Authority, Challenge, Resource
@@ -64,8 +65,8 @@ def open_client(spec: ServerSpec) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         event_hooks={"request": [AddressPolicy.of(spec).guard]},
         headers={"User-Agent": f"hearth/{__version__}", "Accept": "application/json"},
-        verify=client.trust(),
-        timeout=httpx.Timeout(ANSWER_SECONDS, connect=pool.CONNECT_SECONDS),
+        verify=trust(),
+        timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
         limits=httpx.Limits(max_keepalive_connections=0),
     )
 
@@ -363,7 +364,7 @@ async def _request(
     except TimeoutError:
         raise Unsettled(f"{_place(url)} did not answer within {ANSWER_SECONDS:g} s") from None
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as exc:
-        raise Unsettled(f"{_place(url)} cannot be reached ({pool.cause_of(exc)})") from exc
+        raise Unsettled(f"{_place(url)} cannot be reached ({cause_of(exc)})") from exc
 
 
 def _object(body: bytes) -> dict[str, Any] | None:

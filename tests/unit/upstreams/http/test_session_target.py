@@ -9,7 +9,7 @@ import pytest
 
 from hearth.config import OAuthSpec, ServerSpec
 from hearth.errors import Refused, UpstreamError
-from hearth.upstreams.http import client, credentials, target
+from hearth.upstreams.http import client_setup, credentials, target
 from hearth.upstreams.http.credentials import ResolvedHeaders, StoredLogin
 from hearth.upstreams.http.target import SessionTarget, TargetBridge
 
@@ -99,9 +99,9 @@ def test_values_are_masked_and_variables_of_others_not_taken() -> None:
 
 
 async def test_a_given_header_replaces_hearths_own_in_any_case() -> None:
-    pool = client.open_pool("x", ServerSpec(name="x", url="http://x/mcp", headers={"user-agent": "mine"}))
-    assert pool._client.headers.get_list("user-agent") == ["mine"]
-    await pool.close()
+    client = client_setup.open_client("x", ServerSpec(name="x", url="http://x/mcp", headers={"user-agent": "mine"}))
+    assert client._httpx.headers.get_list("user-agent") == ["mine"]
+    await client.close()
 
 
 async def test_a_login_has_the_settings_of_an_entry_that_was_added_later() -> None:
