@@ -68,8 +68,9 @@ class Stderr(asyncio.Protocol):
         """Take a chunk of stderr."""
         if self._flood:
             self._flood.add(data)
-            if self._flood.size > FLOOD_READ_BYTES:
-                self._pause()
+            if self._flood.size > FLOOD_READ_BYTES and self._transport and not self._paused:
+                self._paused = True
+                self._transport.pause_reading()
             return
         if self._torn:
             _, ended, data = data.partition(b"\n")
@@ -90,11 +91,6 @@ class Stderr(asyncio.Protocol):
         kept = min(lines, max(0, int(self._allowance)))
         self._allowance -= max(kept, size / BYTES_PER_LINE)
         return kept
-
-    def _pause(self) -> None:
-        if self._transport and not self._paused:
-            self._paused = True
-            self._transport.pause_reading()
 
     def _begin_flood(self, lines: list[bytes]) -> None:
         self._flood = Flood()

@@ -301,7 +301,9 @@ class HttpClient:
     async def _check_peer(self, stream: Any) -> None:
         """Close a new connection to a listener that must not get the request, before anything is sent."""
         sock = stream.get_extra_info("socket")
-        flaw = objection(self._socket_path, sock) if self._socket_path else None
+        flaw = None
+        if self._socket_path and (peer := peers.peer_of(sock)):
+            flaw = ownership.objection_to_listener(self._socket_path, peer.uid)
         if self._target and self._target.bridge.leads_here(sock.getpeername(), sock.getsockname()):
             flaw = "this is Hearth's own address; leave --to out, or name one of its servers with --server"
         if flaw:
@@ -389,9 +391,3 @@ def cause_of(exc: BaseException) -> str:
             has_own_codes = isinstance(found, socket.gaierror | ssl.SSLError)
             return found.strerror if has_own_codes or not found.errno else os.strerror(found.errno)
     return next((text for found in seen if (text := str(found).rstrip("."))), type(exc).__name__)
-
-
-def objection(path: str, connected: socket.socket) -> str | None:
-    """Return why the listener at the socket is not trusted, as a clause; None if it is."""
-    peer = peers.peer_of(connected)
-    return ownership.objection_to_listener(path, peer.uid) if peer else None

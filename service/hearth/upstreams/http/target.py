@@ -136,8 +136,7 @@ def read(
     mask = HeaderMask()
     mask.hide([*(value for _, value in headers), *(_password(environ[key]) for key in VARIABLES[:3] if key in environ)])
     names = frozenset(key.lower() for key, _ in headers)
-    words = _words(url)
-    target = SessionTarget(bridge, environ, names, has_references, entries, mask, words)
+    target = SessionTarget(bridge, environ, names, has_references, entries, mask, _words(url))
     spec = ServerSpec(name=name, url=url, headers={} if has_references else dict(headers), isolation="session")
     return spec, target
 
