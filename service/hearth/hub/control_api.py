@@ -62,7 +62,7 @@ NAMES_SHOWN = 3
 def summary(sessions: Sessions, servers: Mapping[str, Server], calls: int) -> str:
     """Return one line for `systemctl status`."""
     states = {name: server.state for name, server in servers.items()}
-    running = sum(bool(server.pids) or states[name] == READY for name, server in servers.items())
+    running = sum(bool(server.instances.pids) or states[name] == READY for name, server in servers.items())
     return line(len(sessions), states, running, calls)
 
 
@@ -143,4 +143,4 @@ def server_metrics(server: Server) -> ServerMetrics:
     """Return the metrics of one server."""
     catalog = server.catalogs.any
     listed = {} if catalog is None else {kind.member: len(catalog.lists[kind]) for kind in KINDS}
-    return ServerMetrics(durations(server.call_stats()), listed)
+    return ServerMetrics(durations(server.instances.call_stats()), listed)

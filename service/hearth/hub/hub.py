@@ -222,7 +222,7 @@ class Hub:
     def light(self) -> None:
         """Start the servers that do not wait for a client."""
         for server in self.servers.values():
-            if not server.pids:
+            if not server.instances.pids:
                 self._dispatcher.spawn(self._light(server))
 
     async def _light(self, server: Server) -> None:
@@ -371,7 +371,7 @@ class Hub:
             return True
         if any(session.active or session.open or session.sink.owes() for session in self.sessions):
             return True
-        return any(server.is_busy for server in self.servers.values())
+        return any(server.instances.is_busy for server in self.servers.values())
 
     def summary(self) -> str:
         """Return one line for `systemctl status`."""

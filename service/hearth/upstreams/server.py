@@ -21,7 +21,6 @@ from hearth.upstreams.supervision import FAILED, FAILING, READY, STOPPED
 from hearth.upstreams.supervisor import IdleReaper, InstanceKey, InstanceTable, cause, state_of
 from hearth.upstreams.traits import TraitStore
 from hearth.upstreams.transports import NEEDS_LOGIN, AwaitedLogin
-from hearth.upstreams.workload import CallStats
 
 if TYPE_CHECKING:
     from hearth.upstreams.oauth.logins import Invitation
@@ -348,11 +347,6 @@ class Server:
     # --- status
 
     @property
-    def is_busy(self) -> bool:
-        """True if the server works although no call waits for it."""
-        return self.instances.is_busy
-
-    @property
     def state(self) -> str:
         """Best state among the server's instances."""
         if self.needs_login:
@@ -371,15 +365,6 @@ class Server:
         found = cause(self.name, self.instances.error)
         return found or (self.catalogs.failure if self.state == FAILED else None)
 
-    @property
-    def pids(self) -> list[int]:
-        """Pids of all processes of the server."""
-        return self.instances.pids
-
-    def call_stats(self) -> CallStats:
-        """Return the counts of all its instances, former ones included."""
-        return self.instances.call_stats()
-
     def describe(self) -> dict[str, object]:
         """Describe the server in `hearth status --json`."""
         # First: this also reads a failure that a former daemon has noted.
@@ -389,7 +374,7 @@ class Server:
             "state": self.state,
             "era": self._latest.era if self._latest else catalog.era if catalog else None,
             "isolation": self.mode,
-            "pids": self.pids,
+            "pids": self.instances.pids,
             "tools": None if catalog is None else len(next(iter(catalog.lists.values()))),
             "error": self.error,
             **self.instances.describe(self._pinning.describe(self.spec.pin)),

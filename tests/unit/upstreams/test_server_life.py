@@ -152,7 +152,7 @@ async def test_all_instances_are_ended_together(learned: Path) -> None:
 
 async def test_the_status_tells_the_best_that_can_be_said_and_every_instance(learned: Path) -> None:
     server = StagedServer(learned, isolation="session")
-    assert (server.state, server.error, server.pids) == (STOPPED, None, [])
+    assert (server.state, server.error, server.instances.pids) == (STOPPED, None, [])
     assert server.describe()["tools"] is None
     good = await server.ensure(ClientContext("1", versions.LEGACY))
     server.update_catalog(good)
