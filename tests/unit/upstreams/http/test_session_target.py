@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from hearth.bridge import target as bridge_target
 from hearth.config import OAuthSpec, ServerSpec
 from hearth.errors import Refused, UpstreamError
 from hearth.upstreams.http import client_setup, credentials, target
@@ -112,6 +113,10 @@ async def test_a_login_has_the_settings_of_an_entry_that_was_added_later() -> No
     source = credentials.header_source(spec, aim)
     assert isinstance(source, StoredLogin)
     assert (await source._opened()).spec.oauth.client_id == "given"
+
+
+def test_bridge_and_daemon_take_headers_of_the_same_size() -> None:
+    assert bridge_target.HEADERS_LIMIT_BYTES == target.HEADERS_LIMIT_BYTES
 
 
 def test_an_answer_of_the_bridge_is_headers_or_a_sentence() -> None:
