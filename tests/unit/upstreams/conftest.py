@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from unit.conversations import dual_script
 from unit.staged_instances import Stage
+from unit.staged_servers import StagedServer
 
 
 @pytest.fixture
@@ -17,3 +19,15 @@ def learned(tmp_path: Path) -> Path:
 def stage() -> Stage:
     """An instance of a legacy server."""
     return Stage()
+
+
+@pytest.fixture
+def server(learned: Path) -> StagedServer:
+    """A legacy server."""
+    return StagedServer(learned)
+
+
+@pytest.fixture
+def dual(learned: Path) -> StagedServer:
+    """A server that speaks both eras."""
+    return StagedServer(learned, dual_script())

@@ -130,8 +130,7 @@ async def test_an_unused_instance_with_something_in_flight_is_ended_only_afterwa
     await until(lambda: server.retired, "it is ended")
 
 
-async def test_a_server_that_is_no_longer_configured_takes_nobody(learned: Path) -> None:
-    server = StagedServer(learned)
+async def test_a_server_that_is_no_longer_configured_takes_nobody(server: StagedServer) -> None:
     one = await server.ensure(LEGACY)
     server.mark_stale(5.0)
     assert server.retired == [(one, 5.0)]
@@ -199,8 +198,7 @@ async def test_figures_outlive_the_instance_that_they_came_from(learned: Path) -
     assert [each["calls"] for each in told["instances"]] == [1]  # type: ignore[attr-defined]
 
 
-async def test_a_renewed_server_gets_instances_without_a_past(learned: Path) -> None:
-    server = StagedServer(learned)
+async def test_a_renewed_server_gets_instances_without_a_past(server: StagedServer) -> None:
     former = await server.ensure(LEGACY)
     assert server.renew(7.0) == 1
     assert former.obsolete
