@@ -95,7 +95,7 @@ async def test_a_server_that_answers_its_checks_lives_on(monkeypatch: pytest.Mon
     monkeypatch.setattr(supervision, "CHECK_SECONDS", CHECK_SECONDS)
     async with running() as one:
         pids = one.pids
-        state = one._supervisor
+        state = one.supervisor
         await conversations.until(lambda: state.state.checks >= 3, "it was checked")
         await asyncio.sleep(0)
         assert (one.state, one.pids, one.restarts) == (READY, pids, 0)

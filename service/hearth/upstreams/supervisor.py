@@ -322,7 +322,7 @@ def of_instance(instance: "Instance", place: str) -> dict[str, object]:
         "state": state_of(instance),
         "error": cause(instance.name, instance.error),
         "givenUp": instance.state == GIVEN_UP,
-        "retrySeconds": round(instance.pause, 1) or None,
+        "retrySeconds": round(instance.supervisor.pause, 1) or None,
         "pids": instance.pids,
         "sessions": len(instance.holders),
         "inFlight": instance.in_flight,
@@ -357,12 +357,12 @@ class IdleReaper:
         self._timers.pop(instance, None)
         if instance.holders or instance.obsolete:
             return
-        is_working = instance.connection is not None and instance.connection.busy
-        if is_working or instance.in_flight or instance.queue or instance.is_awaited or instance.state == STARTING:
+        is_working = instance.in_flight or instance.queue or (instance.connection and instance.connection.busy)
+        if is_working or instance.supervisor.is_awaited or instance.state == STARTING:
             self.wait(instance, seconds, _LOOK_AGAIN_SECONDS)
-        elif instance.pause:
+        elif instance.supervisor.pause:
             # A new instance in its place would know nothing of the failures, and start without a pause.
-            self.wait(instance, seconds, instance.pause)
+            self.wait(instance, seconds, instance.supervisor.pause)
         else:
             self._end(instance)
 

@@ -59,7 +59,7 @@ def instance(
     connection = Recorded(found, of.name)
     found.connection, found.catalog, found.era = connection, offered, offered.era
     # As the end of its start has it; nobody watches over it.
-    found._supervisor.state = State(Terms(limit=None, idle=0.0, checked=False), READY)
+    found.supervisor.state = State(Terms(limit=None, idle=0.0, checked=False), READY)
     found._ready(0.0)
     of.instances[InstanceKey(offered.era, mode, session.id if session else "")] = found
     return found, connection

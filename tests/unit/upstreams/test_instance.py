@@ -238,11 +238,11 @@ async def test_a_server_that_leaves_checks_unanswered_is_ended_and_comes_back_wh
 async def test_a_server_with_a_call_in_flight_is_left_in_peace(stage: Stage) -> None:
     connection = await stage.ready()
     connection.request(b'"tools/call"', b"{}", Nobody())
-    state = stage.instance._supervisor.state
+    state = stage.instance.supervisor.state
     looked: list[float] = [state.check_at]
 
     def has_looked() -> bool:
-        now = stage.instance._supervisor.state.check_at
+        now = stage.instance.supervisor.state.check_at
         looked.extend([now] if now != looked[-1] else [])
         return len(looked) > 3 * CHECKS_MISSED
 
@@ -271,8 +271,8 @@ async def test_a_server_with_something_in_flight_or_promised_is_not_idle() -> No
         (lambda: stage.audience.owing.add(connection), stage.audience.owing.clear),
     ):
         begin()
-        used = one._supervisor.state.used
-        await until(lambda used=used: one._supervisor.state.used > used + 0.05, "it counts as used")
+        used = one.supervisor.state.used
+        await until(lambda used=used: one.supervisor.state.used > used + 0.05, "it counts as used")
         assert one.state == READY
         end()
     await until(lambda: one.state == IDLE, "it is ended")
