@@ -8,7 +8,7 @@ and replaced by the older one if the server does not accept `initialize` by POST
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, UpstreamBusy, UpstreamError
@@ -34,34 +34,8 @@ STOP_SECONDS = 2.0
 
 # Memory of an answer besides its own bytes until it is sent: a task, a request, a connection.
 ANSWER_BYTES = 4096
-
-
-class Carrier(Protocol):
-    """Transport of messages to the server; hands replies to `HttpUpstreamConnection.take` and `fail`."""
-
-    def ask(self, request: OutgoingRequest) -> None:
-        """Send a request."""
-
-    def tell(self, method: str, payload: bytes) -> None:
-        """Send a notification, after those before it."""
-
-    def answer(self, payload: bytes) -> "asyncio.Task[None]":
-        """Send an answer to a request of the server; return the task that sends it."""
-
-    def withdraw(self, request: OutgoingRequest | None, payload: bytes) -> None:
-        """Withdraw a request whose answer is no longer wanted; `payload` is the notification for the server.
-
-        None stands for a request that the carrier is done with.
-        """
-
-    def greeted(self, era: str, version: str) -> None:
-        """Note that the handshake is done."""
-
-    def learn_headers(self, indexes: Mapping[str, Index]) -> None:
-        """Set which arguments of which tools go into headers, too."""
-
-    async def say_goodbye(self) -> None:
-        """Tell the server that the conversation is over. The caller bounds the time."""
+# Both move messages to the server, and hand its replies to `HttpUpstreamConnection.take` and `fail`.
+Carrier = StreamableCarrier | SseCarrier
 
 
 class HttpUpstreamConnection(Connection):
@@ -168,6 +142,7 @@ class HttpUpstreamConnection(Connection):
         if self._carrier is None:
             return
         notice = messages.notification(CANCELLED, cancellation(number, reason))
+        # None stands for a request that the carrier is done with.
         self._carrier.withdraw(self._asked.get(number), notice)
 
     # --- for the carriers

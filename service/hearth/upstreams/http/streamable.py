@@ -97,7 +97,7 @@ class StreamableCarrier:
             request.task.add_done_callback(lambda _: self._settle(request))
 
     def tell(self, method: str, payload: bytes) -> None:
-        """Send a notification. The modern era has none over HTTP."""
+        """Send a notification, after those before it. The modern era has none over HTTP."""
         if method == "notifications/initialized":
             self._ready.clear()
             self._connection.spawn(self._introduce(payload))
@@ -105,7 +105,7 @@ class StreamableCarrier:
             self._connection.spawn(self._tell_in_order(payload))
 
     def answer(self, payload: bytes) -> "asyncio.Task[None]":
-        """Send an answer, which waits for no notification."""
+        """Send an answer, which waits for no notification; return the task that does."""
         return self._connection.spawn(self._tell(payload))
 
     def withdraw(self, request: OutgoingRequest | None, payload: bytes) -> None:

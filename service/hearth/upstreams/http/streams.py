@@ -238,11 +238,11 @@ class SseCarrier:
             request.task.add_done_callback(lambda _: self._connection.released(request))
 
     def tell(self, method: str, payload: bytes) -> None:
-        """Send a notification."""
+        """Send a notification, after those before it."""
         self._connection.spawn(self._tell(payload))
 
     def answer(self, payload: bytes) -> "asyncio.Task[None]":
-        """Send an answer."""
+        """Send an answer; return the task that does."""
         return self._connection.spawn(self._tell(payload))
 
     def withdraw(self, request: OutgoingRequest | None, payload: bytes) -> None:
