@@ -66,8 +66,7 @@ async def test_what_comes_on_a_requests_stream_is_known_to_be_caused_by_it(talk:
     other, second = talk.begin("report")
     assert text_of(await answer.future) == text_of(await second.future) == "reported"
     assert (answer.progress, second.progress) == ([1], [1])
-    logs = sorted((cause or 0) for method, params, cause in talk.notices if params == LOGGED)
-    assert logs == [number, other]
+    assert sorted((cause or 0) for method, params, cause in talk.notices if params == LOGGED) == [number, other]
 
 
 async def test_questions_are_answered_while_their_calls_wait(talk: Talk) -> None:
@@ -174,11 +173,7 @@ async def test_an_expired_session_is_renewed_and_the_request_repeated_once() -> 
         assert len(told(site, "notifications/initialized")) == 1
         # What the old session had been told is said again, and the lists may be others.
         assert [found.message["params"] for found in site.seen("logging/setLevel")] == [{"level": "debug"}] * 2
-        assert [found.message["params"]["uri"] for found in site.seen("resources/subscribe")] == [
-            "a:b",
-            "a:c",
-            "a:b",
-        ]
+        assert [found.message["params"]["uri"] for found in site.seen("resources/subscribe")] == ["a:b", "a:c", "a:b"]
         assert [method for method, _, cause in talk.notices] == [
             "notifications/tools/list_changed",
             "notifications/resources/list_changed",

@@ -85,11 +85,7 @@ async def test_a_server_that_is_greeted_in_the_wrong_era_first_is_understood(ech
     async with visiting(Absent(), "any legacy") as (site, talk):
         assert talk.era == "modern"
         assert await talk.call("echo", text="x") == "x"
-    assert [request.message["method"] for request in site.requests] == [
-        "initialize",
-        "server/discover",
-        "tools/call",
-    ]
+    assert [request.message["method"] for request in site.requests] == ["initialize", "server/discover", "tools/call"]
 
 
 async def test_an_error_of_the_modern_era_proves_it() -> None:

@@ -35,8 +35,7 @@ def state(scratch: Scratch, name: str = "far") -> Any:
 
 
 def echo(scratch: Scratch, name: str = "far") -> str:
-    client = scratch.lines().initialized()
-    return text_of(client.call(f"{name}__echo", text="hello"))
+    return text_of(scratch.lines().initialized().call(f"{name}__echo", text="hello"))
 
 
 def query(url: str) -> dict[str, str]:
@@ -387,8 +386,7 @@ def test_logging_out_ends_the_tokens_here_and_there(scratch: Scratch, authority:
     assert authority.count("revoke") == 2
     assert state(scratch)["state"] == "needs login"
     assert not [path for path in _files(scratch.home) if b"access-" in path.read_bytes()]
-    client = scratch.lines().initialized()
-    assert "hearth auth login far" in client.call("far__echo", text="x")["error"]["message"]
+    assert "hearth auth login far" in scratch.lines().initialized().call("far__echo", text="x")["error"]["message"]
     assert "Nobody was logged in" in hearth(scratch, "auth", "logout", "far")[1]
 
 

@@ -66,8 +66,7 @@ async def running(**keys: object) -> AsyncIterator[Instance]:
     spec = ServerSpec(name="echo", command=sys.executable, args=("-I", "-S", script), **keys)  # type: ignore[arg-type]
 
     async def connect(owner: Owner, tenant: ClientContext) -> StdioConnection:
-        launch = ([sys.executable, *spec.args], dict(os.environ), "/")
-        return StdioConnection("echo", owner, launch, (2**20, 2**20))
+        return StdioConnection("echo", owner, ([sys.executable, *spec.args], dict(os.environ), "/"), (2**20, 2**20))
 
     audience = conversations.Audience()
     one = Instance(spec, isolation.SHARED, ClientContext("1"), versions.LEGACY, connect, b"{}", audience)

@@ -248,8 +248,7 @@ async def test_a_stream_of_notices_that_the_server_ended_is_asked_for_again_and_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(change_notices, "RELISTEN_SECONDS", 0.0)
-    stage = Stage(modern_script())
-    connection = await stage.ready()
+    connection = await Stage(modern_script()).ready()
     number = next(item["id"] for item in connection.sent if item["method"] == "subscriptions/listen")
     connection.give(number, {"resultType": "complete"})
     await until(lambda: connection.methods().count("tools/list") == 2, "the lists are read again")

@@ -232,8 +232,7 @@ async def test_a_circle_of_cursors_and_pages_without_end_are_cut_off() -> None:
     circle = Scripted(None, {"tools/list": page(TOOLS, "t", cursor="c")})
     await read_list(circle, versions.LEGACY, TOOLS)
     assert len(circle.sent) == 2
-    endless = Endless(None, {"tools/list": None})
-    assert len(await read_list(endless, versions.LEGACY, TOOLS)) == PAGES_LIMIT
+    assert len(await read_list(Endless(None, {"tools/list": None}), versions.LEGACY, TOOLS)) == PAGES_LIMIT
 
 
 async def test_a_list_over_its_limit_is_cut_and_the_log_names_the_server(caplog: pytest.LogCaptureFixture) -> None:

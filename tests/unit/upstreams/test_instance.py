@@ -70,8 +70,7 @@ async def test_one_caller_that_gives_up_does_not_take_the_start_from_the_others(
 
 @pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
 async def test_an_era_that_the_config_names_is_the_only_one_asked_for(era: str) -> None:
-    stage = Stage(dual_script(), era, era=era)
-    connection = await stage.ready()
+    connection = await Stage(dual_script(), era, era=era).ready()
     openings = [method for method in connection.methods() if method in ("initialize", "server/discover")]
     assert openings == ["initialize" if era == versions.LEGACY else "server/discover"]
 
@@ -82,8 +81,7 @@ async def test_a_legacy_server_is_told_the_instance_s_capabilities() -> None:
 
 
 async def test_a_server_that_exits_when_it_is_probed_is_started_again_and_only_initialized() -> None:
-    script = {key: value for key, value in legacy_script().items() if key != "server/discover"}
-    stage = Stage(script, kind=Mortal)
+    stage = Stage({key: value for key, value in legacy_script().items() if key != "server/discover"}, kind=Mortal)
     await stage.ready()
     assert [connection.methods()[:2] for connection in stage.connections] == [
         ["server/discover", "initialize"],
@@ -238,8 +236,7 @@ async def test_a_server_that_leaves_checks_unanswered_is_ended_and_comes_back_wh
 async def test_a_server_with_a_call_in_flight_is_left_in_peace(stage: Stage) -> None:
     connection = await stage.ready()
     connection.request(b'"tools/call"', b"{}", Nobody())
-    state = stage.instance.supervisor.state
-    looked: list[float] = [state.check_at]
+    looked: list[float] = [stage.instance.supervisor.state.check_at]
 
     def has_looked() -> bool:
         now = stage.instance.supervisor.state.check_at

@@ -9,12 +9,7 @@ import pytest
 
 from hearth.errors import HearthError, UpstreamError
 from hearth.upstreams.connection import Owner
-from hearth.upstreams.supervision import (
-    READY,
-    RETIRED,
-    STARTING,
-    STOPPING,
-)
+from hearth.upstreams.supervision import READY, RETIRED, STARTING, STOPPING
 from hearth.upstreams.supervisor import Terminations, drain
 from unit.conversations import Scripted, until
 from unit.staged_instances import BROKEN, Nobody, Stage, Turn
@@ -34,8 +29,7 @@ async def test_a_server_that_is_lost_takes_no_calls_and_the_next_start_waits_for
 
     order: list[str] = []
     stage = Stage(kind=Slow)
-    connection = await stage.ready()
-    stage.instance.lost(connection)
+    stage.instance.lost(await stage.ready())
     one = stage.instance
     assert (one.state, one.open, one.connection, one.restarts) == (STOPPING, False, None, 1)
     assert one.error == "it closed its input or output"

@@ -190,8 +190,7 @@ async def test_a_pack_is_listed_and_called_in_both_eras(stage: Stage, era: str) 
     assert found["structuredContent"] == {"text": "é"}
     assert json.loads(found["content"][0]["text"]) == {"text": "é"}
     assert ("resultType" in found) == (era == "modern")
-    read = (await client.ask("resources/read", uri="small:one"))["result"]
-    assert read["contents"][0]["text"] == "content"
+    assert (await client.ask("resources/read", uri="small:one"))["result"]["contents"][0]["text"] == "content"
     got = (await client.ask("prompts/get", name="hearth__greet", arguments={"who": "you"}))["result"]
     assert got["messages"][0]["content"]["text"] == "Hello you"
     assert stage.hub.servers["hearth"].describe()["calls"] >= 1  # type: ignore[operator]
@@ -253,8 +252,7 @@ async def test_a_call_that_is_cancelled_ends_for_those_who_follow_events(client:
 async def test_a_handler_that_hangs_is_ended_by_the_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatcher, "INTERVAL_SECONDS", 0.01)
     stage = Stage(tmp_path, call_timeout=0.05)
-    client = stage.client()
-    answer = await client.ask("tools/call", name="hearth__hang", arguments={})
+    answer = await stage.client().ask("tools/call", name="hearth__hang", arguments={})
     assert "call_timeout" in answer["error"]["message"]
     await until(lambda: stage.pack.given_up == ["cancelled"], "the handler is cancelled")
     await stage.hub.stop()
@@ -288,8 +286,7 @@ async def test_calls_run_at_the_same_time(client: Caller, stage: Stage) -> None:
     ids = [client.begin("tools/call", name="hearth__wait", arguments={"n": n}) for n in range(20)]
     await until(lambda: bool(stage.made) and len(stage.pack.contexts) == 20, "all of them run")
     stage.pack.release.set()
-    answers = [(await client.answer(id))["result"]["content"][0]["text"] for id in ids]
-    assert answers == [str(n) for n in range(20)]
+    assert [(await client.answer(id))["result"]["content"][0]["text"] for id in ids] == [str(n) for n in range(20)]
 
 
 async def test_a_busy_pack_holds_the_daemon(client: Caller, stage: Stage) -> None:

@@ -37,8 +37,7 @@ async def test_a_server_that_speaks_both_eras_is_one_process_in_the_era_of_its_f
         assert await dual.ensure(place._replace(session="3", era=era)) is one
     assert (one.era, len(dual.connections)) == (first.era, 1)
     # The era is remembered.
-    second = LEGACY if first is MODERN else MODERN
-    assert (await dual.again().ensure(second)).era == first.era
+    assert (await dual.again().ensure(LEGACY if first is MODERN else MODERN)).era == first.era
 
 
 async def test_clients_of_both_eras_that_come_together_share_one_process(dual: StagedServer) -> None:
@@ -199,8 +198,7 @@ async def test_a_server_that_speaks_one_era_is_one_process_for_clients_of_both(
     learned: Path, script: dict[str, object], era: str, first: ClientContext
 ) -> None:
     server = StagedServer(learned, script)
-    second = MODERN if first is LEGACY else LEGACY
-    one, other = await server.ensure(first), await server.ensure(second)
+    one, other = await server.ensure(first), await server.ensure(MODERN if first is LEGACY else LEGACY)
     assert one is other
     assert one.era == era
     assert list(server.instances.values()) == [one]

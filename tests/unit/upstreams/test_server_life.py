@@ -165,10 +165,7 @@ async def test_the_status_tells_the_best_that_can_be_said_and_every_instance(lea
     assert (shown["era"], shown["isolation"], shown["tools"]) == (versions.LEGACY, "session", 1)
     listed = shown["instances"]
     assert isinstance(listed, list)
-    assert [(item["place"], item["state"], item["sessions"]) for item in listed] == [
-        ("1", READY, 1),
-        ("2", FAILED, 0),
-    ]
+    assert [(item["place"], item["state"], item["sessions"]) for item in listed] == [("1", READY, 1), ("2", FAILED, 0)]
 
 
 async def test_a_server_that_is_being_started_says_so(learned: Path) -> None:

@@ -138,8 +138,7 @@ async def test_half_a_secret_is_not_kept_at_the_edge_of_a_flood(monkeypatch: pyt
     """The end of a flood begins in the midst of a secret, in a line that goes on after it."""
     kept = Kept(monkeypatch, Mask([SECRET]))
     kept.reader.data_received(b"noise\n" * stderr.BURST_LINES * 2)
-    tail = b"z" * (stderr.FLOOD_END_BYTES - cut)
-    kept.reader.data_received(SECRET.encode() + tail)
+    kept.reader.data_received(SECRET.encode() + b"z" * (stderr.FLOOD_END_BYTES - cut))
     kept.reader._end_flood()
     kept.reader.data_received(b" still that line\nnext\n")
     assert "kkk" not in "".join(kept.texts)

@@ -79,8 +79,7 @@ async def test_what_is_read_once_more_comes_behind_what_waits(reader: Reader) ->
 
 
 def test_one_long_line_is_not_cut(reader: Reader) -> None:
-    data = said(1).replace(b'"m"', b'"%b"' % (b"m" * 100_000))
-    reader.intake.receive(data)
+    reader.intake.receive(said(1).replace(b'"m"', b'"%b"' % (b"m" * 100_000)))
     assert reader.numbers == [1]
 
 

@@ -99,8 +99,7 @@ def ready() -> Life:
 
 
 def test_every_event_has_its_rule_in_every_phase() -> None:
-    phases = {STOPPED, IDLE, STARTING, READY, STOPPING, PAUSED, FAILED, GIVEN_UP, RETIRED}
-    assert supervision._TABLE.keys() == phases
+    assert supervision._TABLE.keys() == {STOPPED, IDLE, STARTING, READY, STOPPING, PAUSED, FAILED, GIVEN_UP, RETIRED}
     assert all(tuple(row) == EVENTS for row in supervision._TABLE.values())
 
 

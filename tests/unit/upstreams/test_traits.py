@@ -193,8 +193,7 @@ def test_an_entry_that_cannot_be_understood_costs_no_other(path: Path, bad: obje
     TraitStore(str(path)).raise_mode(SPEC, "session")
     tree = json.loads(path.read_text())
     other = SPEC.replace(command="other")
-    second = TraitStore(str(path))
-    second.raise_mode(other, "workspace")
+    TraitStore(str(path)).raise_mode(other, "workspace")
     ((fingerprint, _),) = tree["servers"].items()
     path.write_text(
         json.dumps({"version": 1, "servers": {**json.loads(path.read_text())["servers"], fingerprint: bad}})

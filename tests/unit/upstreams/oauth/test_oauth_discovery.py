@@ -59,8 +59,7 @@ def test_the_place_that_the_server_names_is_the_only_one_asked() -> None:
 
 
 def test_otherwise_the_path_is_asked_and_then_the_root() -> None:
-    at_root = resource(of="https://mcp.example.com")
-    found, asked = find({WELL_KNOWN: at_root, OAUTH: authority()})
+    found, asked = find({WELL_KNOWN: resource(of="https://mcp.example.com"), OAUTH: authority()})
     assert asked == [f"{WELL_KNOWN}/mcp", WELL_KNOWN, OAUTH]
     assert found.resource.resource == "https://mcp.example.com"
 
