@@ -188,18 +188,15 @@ class Server:
         """True if a former daemon could not start the server a short while ago, and this one has not tried."""
         return self.catalogs.has_failed and not self.instances
 
-    def _key(self, context: ClientContext) -> InstanceKey:
-        place = self._place(context)
-        running = next((key.era for key in self.instances if key.mode == self.mode and key.place == place), None)
-        return InstanceKey(self._eras.choose(self.mode, context.era, running), self.mode, place)
-
     def _place(self, context: ClientContext) -> str:
         if self.mode == isolation.SHARED:
             return ""
         return context.workspace if self.mode == isolation.WORKSPACE else context.session
 
     def _make(self, context: ClientContext) -> Instance:
-        key = self._key(context)
+        place = self._place(context)
+        running = next((key.era for key in self.instances if key.mode == self.mode and key.place == place), None)
+        key = InstanceKey(self._eras.choose(self.mode, context.era, running), self.mode, place)
         instance = self.instances.get(key)
         if instance is None:
             instance = self.instances[key] = Instance(
@@ -362,8 +359,7 @@ class Server:
     @property
     def error(self) -> str | None:
         """Last failure in one line; also a former daemon's, until the server is tried again."""
-        found = cause(self.name, self.instances.error)
-        return found or (self.catalogs.failure if self.state == FAILED else None)
+        return cause(self.name, self.instances.error) or (self.catalogs.failure if self.state == FAILED else None)
 
     def describe(self) -> dict[str, object]:
         """Describe the server in `hearth status --json`."""

@@ -52,8 +52,7 @@ class Supervisor:
     @property
     def pause(self) -> float:
         """Seconds until the instance may be started again."""
-        is_paused = self.state.phase in (PAUSED, GIVEN_UP)
-        return max(0.0, self.state.until - time.monotonic()) if is_paused else 0.0
+        return max(0.0, self.state.until - time.monotonic()) if self.state.phase in (PAUSED, GIVEN_UP) else 0.0
 
     def reconfigure(self, terms: supervision.Terms) -> None:
         """Apply other terms from now on."""
@@ -79,8 +78,7 @@ class Supervisor:
             self._timer = None
         if due is not None:
             self._timer_due = due
-            seconds = max(0.0, due - time.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, due - time.monotonic()), self._look)
 
     def _look(self) -> None:
         self._timer = None

@@ -174,19 +174,14 @@ class Account:
         return stale if self._spent else current
 
     async def _acquire(self, lock: FileLock) -> None:
-        deadline = time.monotonic() + LOCK_SECONDS
-        while not self._try(lock):
-            if time.monotonic() >= deadline:
-                raise UpstreamError(
-                    f"server {self.spec.name!r}: another process has been refreshing its login too long"
-                )
-            await asyncio.sleep(LOCK_POLL_SECONDS)
-
-    def _try(self, lock: FileLock) -> bool:
+        name, deadline = self.spec.name, time.monotonic() + LOCK_SECONDS
         try:
-            return lock.acquire(blocking=False)
+            while not lock.acquire(blocking=False):
+                if time.monotonic() >= deadline:
+                    raise UpstreamError(f"server {name!r}: another process has been refreshing its login too long")
+                await asyncio.sleep(LOCK_POLL_SECONDS)
         except FileAccessError as exc:
-            raise UpstreamError(f"server {self.spec.name!r}: its login cannot be refreshed: {exc}") from exc
+            raise UpstreamError(f"server {name!r}: its login cannot be refreshed: {exc}") from exc
 
     async def _use(self, link: Link, former: Grant) -> Grant:
         """Use the refresh token.

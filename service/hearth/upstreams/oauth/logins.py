@@ -371,8 +371,7 @@ async def log_out(spec: ServerSpec) -> Ending:
     if grant is None or link.revocation_endpoint is None:
         return Ending(grant is not None, None)
     try:
-        client = client_of(spec, link, grant)
-        return Ending(True, await _revoke(spec, link.revocation_endpoint, client, grant))
+        return Ending(True, await _revoke(spec, link.revocation_endpoint, client_of(spec, link, grant), grant))
     except LoginFailed as exc:
         return Ending(True, False, str(exc))
 

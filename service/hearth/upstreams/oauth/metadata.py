@@ -187,8 +187,7 @@ def _is_of(resource: str, url: str) -> bool:
         return False
     if urlsplit(resource).fragment or (found.scheme, found.netloc) != (wanted.scheme, wanted.netloc):
         return False
-    folder = found.path.rstrip("/")
-    return wanted.path == found.path or (wanted.path + "/").startswith(folder + "/")
+    return wanted.path == found.path or (wanted.path + "/").startswith(found.path.rstrip("/") + "/")
 
 
 # --- the authorization server

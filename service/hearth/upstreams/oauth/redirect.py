@@ -43,8 +43,7 @@ class Redirect:
 
     def __init__(self, uri: str, server: asyncio.Server, port: int) -> None:
         parts = urlsplit(uri)
-        host = parts.hostname or HOST
-        self.uri = f"http://{host}:{port}{parts.path}"
+        self.uri = f"http://{parts.hostname or HOST}:{port}{parts.path}"
         self._path = parts.path
         self._server = server
         self._on_return: Return | None = None

@@ -202,8 +202,7 @@ class Store:
             links = self.links()
             change(links)
             kept = dict(list(links.items())[-SERVERS_LIMIT:])
-            document = {"version": _VERSION, "servers": {key: _entry(link) for key, link in kept.items()}}
-            _write(self.path, document)
+            _write(self.path, {"version": _VERSION, "servers": {key: _entry(link) for key, link in kept.items()}})
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -108,10 +108,7 @@ async def challenge(web: httpx.AsyncClient, spec: ServerSpec) -> Challenge | Non
     url = check_address(spec)
     sending = {**_SENDING, **spec.headers}
     try:
-        async with (
-            asyncio.timeout(ANSWER_SECONDS),
-            web.stream("POST", url, headers=sending, content=_PING) as response,
-        ):
+        async with asyncio.timeout(ANSWER_SECONDS), web.stream("POST", url, headers=sending, content=_PING) as response:
             header = response.headers.get("www-authenticate")
             return metadata.parse_challenge(header) if response.status_code == 401 else None
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as exc:
@@ -132,8 +129,7 @@ async def find_source(
     if resource is None:
         found = await _find_old(web, url, near)
     else:
-        issuer = _chosen(resource, spec.oauth.issuer, former)
-        found = TokenSource(resource, await find_authority(web, issuer, near))
+        found = TokenSource(resource, await find_authority(web, _chosen(resource, spec.oauth.issuer, former), near))
     # The browser opens this endpoint; the HTTP client checks the others itself.
     await AddressPolicy.of(spec).check(found.authority.authorization_endpoint)
     return found
