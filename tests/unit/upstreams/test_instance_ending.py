@@ -152,7 +152,7 @@ async def test_an_instance_that_is_retired_while_its_failed_start_is_being_ended
             await self.may_end.wait()
             await super().stop()
 
-    stage = Stage({"initialize": -32600, "server/discover": -32601}, kind=Stubborn)
+    stage = Stage(BROKEN, kind=Stubborn)
     starting = asyncio.create_task(stage.instance.ensure())
     await until(lambda: stage.connections, "it is being started")
     connection = stage.connections[0]

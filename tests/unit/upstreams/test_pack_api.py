@@ -19,9 +19,10 @@ from hearth.hub.sessions import Session
 from hearth.upstreams import pack_api
 from hearth.upstreams.pack_api import Arguments, CallContext, Pack, PackConnection, PackPrompt, PackResource, PackTool
 from hearth.wire import json as wire
-from unit.conversations import until
+from unit.conversations import Hearer, until
 from unit.hub.outlets import Kept
 from unit.hub.whole_hub import ENVELOPE
+from unit.staged_instances import Nobody
 
 ANY = {"type": "object"}
 
@@ -321,21 +322,11 @@ async def test_a_start_that_fails_is_a_failed_server(tmp_path: Path) -> None:
     def create() -> Pack:
         raise RuntimeError("no disk")
 
-    class Nobody:
-        def noticed(self, *_: object) -> None: ...
-        def asked(self, *_: object) -> None: ...
-        def lost(self, *_: object) -> None: ...
-        def closed(self, *_: object) -> None: ...
-
-    connection = PackConnection("p", Nobody(), create, 1000)
+    connection = PackConnection("p", Hearer(), create, 1000)
     with pytest.raises(UpstreamError, match="no disk"):
         await connection.open()
     with pytest.raises(UpstreamError, match="does not run"):
-        connection.request(b'"ping"', b"{}", pack_api_waiter())
-
-
-def pack_api_waiter() -> Any:
-    return object()
+        connection.request(b'"ping"', b"{}", Nobody())
 
 
 def test_a_waiter_or_the_call_behind_it_tells_the_session() -> None:

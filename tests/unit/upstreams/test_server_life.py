@@ -13,6 +13,7 @@ from hearth.upstreams.server import Server
 from hearth.upstreams.stdio import StdioConnection
 from hearth.upstreams.supervision import FAILED, READY, STARTING, STOPPED
 from unit.conversations import Hearer, dual_script, until
+from unit.staged_instances import Nobody
 from unit.staged_servers import LEGACY, MODERN, StagedServer
 
 # --- connecting
@@ -114,11 +115,6 @@ async def test_an_instance_that_nobody_came_to_use_is_ended_too(learned: Path) -
 
 
 async def test_an_unused_instance_with_something_in_flight_is_ended_only_afterwards(learned: Path) -> None:
-    class Nobody:
-        def answered(self, message: object) -> None: ...
-        def failed(self, problem: object) -> None: ...
-        def progressed(self, params: object) -> None: ...
-
     server = StagedServer(learned, instance_idle=0.01)
     one = await server.ensure(LEGACY)
     connection = server.connections[0]
