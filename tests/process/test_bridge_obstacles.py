@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hearth.paths import Places, short_dir
-from support.scripted_daemon import BOUND_SECONDS, SCRIPT, SERVICE, Stage, client_environment, refused
+from support.scripted_daemon import BOUND_SECONDS, SCRIPT, SERVICE, Stage, client_environment, opening, refused
 
 
 def test_patience_ends_with_a_sentence_and_errors_for_requests_only(scene: Stage) -> None:

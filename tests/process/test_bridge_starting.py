@@ -43,7 +43,7 @@ def test_a_daemon_that_was_killed_is_started_again(scene: Stage) -> None:
     bridge.send(opening())
     first = daemon_id(bridge.read())
     os.kill(json.loads((scene.home / "mcp" / "mcp" / "daemon.json").read_text())["pid"], signal.SIGKILL)
-    bridge.send(initialize(2))
+    bridge.send(opening(2))
     assert daemon_id(bridge.read()) != first
 
 
@@ -57,7 +57,7 @@ def test_a_daemon_whose_watcher_was_killed_goes_out_and_is_started_again(scene: 
     os.kill(parent_of(pid), signal.SIGKILL)
     eventually(lambda: is_gone(pid))
     said = (scene.home / ".local" / "state" / "hearth" / "logs" / "mcp.log").read_text()
-    assert "shutting down: SIGTERM" in said and said.endswith("daemon stopped\n")
+    assert "going out: SIGTERM" in said and said.endswith("gone out\n")
     assert not registry.exists()
     # The bridge was told that somebody has ended it: it comes back with what its client asks next.
     bridge.send(opening(2))
@@ -201,9 +201,8 @@ def test_a_unit_that_does_not_start_is_told_with_what_systemctl_said(scene: Stag
 
 def test_a_unit_that_is_on_without_a_socket_is_waited_for_and_then_told(scene: Stage) -> None:
     on = LOADED.format("active", "success")
-    bridge = scene.bridge_with("exit 1", extra={**systemctl(scene, on, on), "HEARTH_BRIDGE_PATIENCE": "0.3"})
-    bridge.request(1)
-    assert "systemctl --user restart mcp.socket" in refused(bridge)
+    extra = {**systemctl(scene, on, on), "HEARTH_BRIDGE_PATIENCE": "0.3"}
+    assert "systemctl --user restart mcp.socket" in scene.refusal("exit 1", extra=extra)
     assert scene.starts() == []
 
 

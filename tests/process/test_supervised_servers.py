@@ -65,8 +65,7 @@ async def running(**keys: object) -> AsyncIterator[Instance]:
     spec = ServerSpec(name="echo", **{**server("echo"), **keys})  # type: ignore[arg-type]
 
     async def connect(owner: Owner, tenant: ClientContext) -> StdioConnection:
-        launch = ([sys.executable, *spec.args], dict(os.environ), "/")
-        return StdioConnection("echo", owner, launch, (2**20, 2**20))
+        return StdioConnection("echo", owner, ([sys.executable, *spec.args], dict(os.environ), "/"), (2**20, 2**20))
 
     audience = conversations.Audience()
     one = Instance(spec, isolation.SHARED, ClientContext("1"), versions.LEGACY, connect, b"{}", audience)
@@ -94,7 +93,7 @@ async def test_a_server_that_answers_its_checks_lives_on(monkeypatch: pytest.Mon
     monkeypatch.setattr(supervision, "CHECK_SECONDS", CHECK_SECONDS)
     async with running() as one:
         pids = one.pids
-        state = one._supervisor
+        state = one.supervisor
         await conversations.until(lambda: state.state.checks >= 3, "it was checked")
         await asyncio.sleep(0)
         assert (one.state, one.pids, one.restarts) == (READY, pids, 0)

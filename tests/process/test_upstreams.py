@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from support.daemon import server_command
-
+HERE = Path(__file__).parents[1] / "support" / "upstreams"
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 Message = dict[str, Any]
 
@@ -22,8 +22,10 @@ class Server:
     """One of the servers, and what a client does to it."""
 
     def __init__(self, name: str, *words: str) -> None:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        self.child = subprocess.Popen(server_command(name, *words), **pipes, process_group=0)
+        command = [sys.executable, "-I", "-S", str(HERE / f"{name}_server.py"), *words]
+        self.child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+        )
         assert self.child.stdin and self.child.stdout
         self.input, self.output = self.child.stdin, self.child.stdout
 
@@ -38,7 +40,8 @@ class Server:
         self.send(json.dumps(message).encode() + b"\n")
 
     def read(self) -> Message:
-        return json.loads(self.output.readline())
+        found: Message = json.loads(self.output.readline())
+        return found
 
     def ask(self, method: str, params: Message | None = None, key: object = 1) -> Message:
         self.write(method, params, key)
@@ -81,7 +84,8 @@ def ledger() -> Iterator[Path]:
 
 def words(answer: Message) -> str:
     """The text of a tool's result."""
-    return answer["result"]["content"][0]["text"]
+    found: str = answer["result"]["content"][0]["text"]
+    return found
 
 
 LEGACY = (
@@ -319,7 +323,8 @@ def test_batching_says_everything_in_arrays(start: Any) -> None:
 
     def ask(method: str, params: Message, key: int) -> list[Any]:
         server.write(method, params, key)
-        return json.loads(server.output.readline())
+        found: list[Any] = json.loads(server.output.readline())
+        return found
 
     assert ask("initialize", {}, 1)[0]["result"]["protocolVersion"] == "2025-03-26"
     notice, said, garbage = ask(

@@ -75,15 +75,15 @@ async def _log_in(spec: ServerSpec, seconds: int, opens: bool, pastes: bool, add
     from hearth.upstreams.oauth import logins
 
     with Spinner(f"asking {spec.name} where to log in"):
-        login, url = await logins.begin(spec)
+        login = await logins.begin(spec)
     try:
         asked = f" for: {' '.join(login.scopes)}" if login.scopes else ""
-        invitation = f"{login.issuer} is asked{asked}. Open this address to log in:\n\n  {url}\n"
+        invitation = f"{login.issuer} is asked{asked}. Open this address to log in:\n\n  {login.url}\n"
         click.echo(invitation, err=address_to_stderr)
         if pastes:
             address = str(click.prompt("Paste the address that the browser ends up at", err=True))
             return await login.take(address.strip().partition("?")[2].partition("#")[0])
-        if opens and not show(url):
+        if opens and not show(login.url):
             click.echo("No browser can be opened from here; --paste is for one on another machine.", err=True)
         try:
             async with asyncio.timeout(seconds):

@@ -22,6 +22,7 @@ from hearth.config import Config
 from hearth.daemon.services import COUNTERS, ClientConnection, DaemonServices
 from hearth.errors import MessageError, OverLimit
 from hearth.faults import SEAMS
+from hearth.host import listening
 from hearth.hub.sessions import Session
 from hearth.wire.json import Batch, Kind, Message
 from hearth.wire.lines import Item

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from hearth.hub.events import HubEvent, Subscription
 from hearth.hub.sessions import Session, Sessions
 from hearth.mcp.catalog import KINDS
-from hearth.upstreams.connector import NEEDS_LOGIN
 from hearth.upstreams.server import Server
 from hearth.upstreams.supervision import FAILED, FAILING, IDLE, READY, STARTING, STOPPED, STOPPING
+from hearth.upstreams.transports import NEEDS_LOGIN
 from hearth.upstreams.workload import BOUNDS_SECONDS, CallStats
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ NAMES_SHOWN = 3
 def summary(sessions: Sessions, servers: Mapping[str, Server], calls: int) -> str:
     """Return one line for `systemctl status`."""
     states = {name: server.state for name, server in servers.items()}
-    running = sum(bool(server.pids) or states[name] == READY for name, server in servers.items())
+    running = sum(bool(server.instances.pids) or states[name] == READY for name, server in servers.items())
     return line(len(sessions), states, running, calls)
 
 
@@ -159,4 +159,4 @@ def server_metrics(server: Server) -> ServerMetrics:
     """Return the metrics of one server."""
     catalog = server.catalogs.any
     listed = {} if catalog is None else {kind.member: len(catalog.lists[kind]) for kind in KINDS}
-    return ServerMetrics(durations(server.call_stats()), listed)
+    return ServerMetrics(durations(server.instances.call_stats()), listed)

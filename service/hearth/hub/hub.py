@@ -40,7 +40,7 @@ from hearth.hub.sinks import ClientSink
 from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
 from hearth.mcp import messages
 from hearth.mcp.catalog import ListKind
-from hearth.upstreams import connector
+from hearth.upstreams import transports
 from hearth.upstreams.catalog_cache import CatalogCache
 from hearth.upstreams.child_process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 from hearth.upstreams.connection import Connection
@@ -244,13 +244,13 @@ class Hub:
             raise Refused(f"pack {spec.name!r} cannot be served here")
         # Nothing of a pack is kept on disk: its lists are available as soon as it is asked, and change with the
         # program.
-        connect = functools.partial(connector.connect_pack, functools.partial(self._create_pack, spec.name))
+        connect = functools.partial(transports.connect_pack, functools.partial(self._create_pack, spec.name))
         return Server(spec, config, self._learned, self, self._retire, None, self._pins, connect)
 
     def light(self) -> None:
         """Start the servers that do not wait for a client."""
         for server in self.servers.values():
-            if not server.pids:
+            if not server.instances.pids:
                 self._dispatcher.spawn(self._light(server))
 
     async def _light(self, server: Server) -> None:
@@ -397,7 +397,7 @@ class Hub:
             return True
         if any(session.active or session.open or session.sink.owes() for session in self.sessions):
             return True
-        return any(server.is_busy for server in self.servers.values())
+        return any(server.instances.is_busy for server in self.servers.values())
 
     def summary(self) -> str:
         """Return one line for `systemctl status`."""

@@ -18,6 +18,7 @@ from typing import BinaryIO, NamedTuple
 
 import click
 
+from hearth import masking
 from hearth.cli import daemon_choice
 from hearth.cli.daemon_choice import WholeNumber, with_places
 from hearth.cli.messages import json_option

@@ -17,6 +17,7 @@ from hearth.cli.messages import can_ask, complain, completed, print_json, sugges
 from hearth.cli.tools import call_arguments, call_terminal
 from hearth.control_client import running_daemon
 from hearth.errors import ConfigError, HearthError, UpstreamError
+from hearth.host import process_setup
 from hearth.ops.tool_caller import CallError, ToolCaller, server_state
 from hearth.output import table, terminal
 from hearth.output.terminal import Spinner

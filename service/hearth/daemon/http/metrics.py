@@ -81,7 +81,7 @@ class _Look:
 
     async def at_processes(self, app: "HttpApp") -> dict[int, int | None]:
         if self._task is None:
-            pids = [pid for server in app.hub.servers.values() for pid in server.pids]
+            pids = [pid for server in app.hub.servers.values() for pid in server.instances.pids]
             self._task = asyncio.create_task(asyncio.to_thread(process_table.of_families, pids))
             self._task.add_done_callback(self._over)
         # A scraper that disconnects must not cancel the measurement for the others.

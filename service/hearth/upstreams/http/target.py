@@ -16,9 +16,9 @@ from hearth.errors import Refused, UpstreamError, WireError
 from hearth.host.sockets import is_loopback
 from hearth.masking import Mask
 from hearth.upstreams.connection import Connection, Owner
-from hearth.upstreams.connector import ConnectionLimits
 from hearth.upstreams.http.connection import HttpUpstreamConnection
 from hearth.upstreams.http.conversation import Wording
+from hearth.upstreams.transports import ConnectionLimits
 from hearth.wire import json
 
 # Servers take 8 to 16 KiB of headers, their own ones included.
@@ -136,8 +136,7 @@ def read(
     mask = HeaderMask()
     mask.hide([*(value for _, value in headers), *(_password(environ[key]) for key in VARIABLES[:3] if key in environ)])
     names = frozenset(key.lower() for key, _ in headers)
-    words = _words(url)
-    target = SessionTarget(bridge, environ, names, has_references, entries, mask, words)
+    target = SessionTarget(bridge, environ, names, has_references, entries, mask, _words(url))
     spec = ServerSpec(name=name, url=url, headers={} if has_references else dict(headers), isolation="session")
     return spec, target
 

@@ -7,9 +7,10 @@ from typing import cast
 
 import pytest
 
+from hearth.bridge import target as bridge_target
 from hearth.config import OAuthSpec, ServerSpec
 from hearth.errors import Refused, UpstreamError
-from hearth.upstreams.http import client, credentials, target
+from hearth.upstreams.http import client_setup, credentials, target
 from hearth.upstreams.http.credentials import ResolvedHeaders, StoredLogin
 from hearth.upstreams.http.target import SessionTarget, TargetBridge
 
@@ -101,9 +102,9 @@ def test_values_are_masked_and_variables_of_others_not_taken() -> None:
 
 
 async def test_a_given_header_replaces_hearths_own_in_any_case() -> None:
-    pool = client.open_pool("x", ServerSpec(name="x", url="http://x/mcp", headers={"user-agent": "mine"}))
-    assert pool._client.headers.get_list("user-agent") == ["mine"]
-    await pool.close()
+    client = client_setup.open_client("x", ServerSpec(name="x", url="http://x/mcp", headers={"user-agent": "mine"}))
+    assert client._httpx.headers.get_list("user-agent") == ["mine"]
+    await client.close()
 
 
 async def test_a_login_has_the_settings_of_an_entry_that_was_added_later() -> None:
@@ -114,6 +115,10 @@ async def test_a_login_has_the_settings_of_an_entry_that_was_added_later() -> No
     source = credentials.header_source(spec, aim)
     assert isinstance(source, StoredLogin)
     assert (await source._opened()).spec.oauth.client_id == "given"
+
+
+def test_bridge_and_daemon_take_headers_of_the_same_size() -> None:
+    assert bridge_target.HEADERS_LIMIT_BYTES == target.HEADERS_LIMIT_BYTES
 
 
 def test_an_answer_of_the_bridge_is_headers_or_a_sentence() -> None:

@@ -9,11 +9,11 @@ import pytest
 from hearth.errors import LoginRequired
 from hearth.mcp import versions
 from hearth.places import oauth_file
-from hearth.upstreams import connector
+from hearth.upstreams import transports
 from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Connection, Owner
-from hearth.upstreams.connector import AwaitedLogin
 from hearth.upstreams.supervision import READY
+from hearth.upstreams.transports import AwaitedLogin
 from unit.conversations import until
 from unit.staged_servers import StagedServer
 
@@ -24,7 +24,7 @@ TENANT = ClientContext("1", versions.LEGACY)
 def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(connector, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(transports, "LOOK_SECONDS", 0.001)
 
 
 def log_in() -> None:
@@ -78,7 +78,7 @@ async def test_a_login_during_an_attempt_that_another_login_caused_is_noticed_af
         login.needed(tenant, None)
 
     login = AwaitedLogin(start)
-    login.needed(TENANT, connector.signature())
+    login.needed(TENANT, transports.signature())
     log_in()
     await until(lambda: begun, "it is tried")
     log_in()

@@ -1,4 +1,4 @@
-"""Connector of one server: makes its connections after its references are resolved, and waits for a login it needs.
+"""Transports of one server: its connections, made after its references are resolved, and the login that it awaits.
 
 A login writes a file that all daemons of this user know. A timer checks the file periodically; it does not keep an
 unused daemon running. Knows nothing of how connections are shared, nor of how a login works.
@@ -7,7 +7,7 @@ unused daemon running. Knows nothing of how connections are shared, nor of how a
 import asyncio
 import functools
 import os
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hearth.config import Config, ServerSpec
@@ -55,12 +55,18 @@ async def connect(spec: ServerSpec, owner: Owner, folder: str | None, limits: Co
     resolved, mask = await _resolved(spec, folder)
     connection: Connection
     if resolved.url is not None:
-        from hearth.upstreams.http import connect as connect_by_http
+        from hearth.upstreams.http.connection import HttpUpstreamConnection
 
-        connection = connect_by_http(spec.name, owner, resolved, limits[:2])
+        connection = HttpUpstreamConnection(spec.name, owner, resolved, limits[:2])
     else:
-        stdio = connection = StdioConnection(spec.name, owner, _launch(resolved, os.environ, folder), limits[:2])
-        stdio.group_limits = _group_limits(spec)
+        assert resolved.command is not None
+        environment = references.child_environment(resolved, os.environ)
+        cwd = os.path.expanduser(resolved.cwd) if resolved.cwd else folder or home_dir()
+        launch = [resolved.command, *resolved.args], environment, cwd
+        stdio = connection = StdioConnection(spec.name, owner, launch, limits[:2])
+        # By the kernel's names for the limits of a control group.
+        group_limits = {"memory.max": spec.memory_max, "cpu.weight": spec.cpu_weight}
+        stdio.group_limits = {name: str(value) for name, value in group_limits.items() if value is not None}
     connection.mask = mask
     connection.list_limits = limits.lists
     return connection
@@ -76,20 +82,6 @@ async def invite(spec: ServerSpec) -> "Invitation":
 async def _resolved(spec: ServerSpec, folder: str | None) -> references.Resolution:
     resolve = functools.partial(references.resolve, spec, dict(os.environ), folder)
     return await threads.run(resolve) if references.may_block(spec) else resolve()
-
-
-def _group_limits(spec: ServerSpec) -> dict[str, str]:
-    """Return the limits of the server's control group, by the kernel's names for them."""
-    limits = {"memory.max": spec.memory_max, "cpu.weight": spec.cpu_weight}
-    return {name: str(value) for name, value in limits.items() if value is not None}
-
-
-def _launch(spec: ServerSpec, environ: Mapping[str, str], folder: str | None) -> tuple[list[str], dict[str, str], str]:
-    """Return arguments, environment and working directory for the process; by default it runs in `folder`."""
-    environment = references.child_environment(spec, environ)
-    assert spec.command is not None
-    cwd = os.path.expanduser(spec.cwd) if spec.cwd else folder or home_dir()
-    return [spec.command, *spec.args], environment, cwd
 
 
 # In `hearth status`: neither started nor failed.
@@ -137,17 +129,13 @@ class AwaitedLogin:
         self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
+        """Try to start the server if a user has logged in somewhere, perhaps to this server."""
         self._arm()
-        if self._attempt is None or self._attempt.done():
+        if self._attempt and not self._attempt.done():
             # A login during an attempt is noticed after it.
-            found = signature()
-            if found != self._seen:
-                self._seen = found
-                self._try()
-
-    def _try(self) -> None:
-        """Try to start the server: a user has logged in somewhere, perhaps to this server."""
-        if self._context:
+            return
+        former, self._seen = self._seen, signature()
+        if self._context and self._seen != former:
             self._attempt = asyncio.ensure_future(self._start(self._context))
             self._attempt.add_done_callback(lambda late: late.cancelled() or late.exception())
 

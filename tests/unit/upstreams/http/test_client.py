@@ -5,12 +5,12 @@ from typing import cast
 
 import httpx
 
-from hearth.upstreams.http.pool import TURN_LINES, Pool, Response
+from hearth.upstreams.http.client import TURN_LINES, HttpClient, Response
 
 
 async def test_a_body_of_many_lines_is_read_with_turns_of_the_loop_for_others() -> None:
     data = b"data: x\n" * (10 * TURN_LINES)
-    response = Response(cast(Pool, None), httpx.Response(200, content=data))
+    response = Response(cast(HttpClient, None), httpx.Response(200, content=data))
     turns = 0
 
     async def count() -> None:
