@@ -6,6 +6,7 @@ has any combination of these.
 """
 
 import asyncio
+import contextlib
 import functools
 import logging
 import os
@@ -32,7 +33,6 @@ from hearth.host.listening import Listener
 from hearth.hub.control_api import ControlApi
 from hearth.hub.events import EVENTS, ConfigReloaded
 from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
-from hearth.hub.sessions import Session
 
 if TYPE_CHECKING:
     from hearth.packs import Pack
@@ -109,6 +109,7 @@ class Daemon:
         self.own_addresses = self._acceptor.own_addresses
         self._upkeep = Upkeep(self, self._start, self._acceptor, self._listener)
         self.policy = PolicyService(places, self.hub)
+        self.attributed = self.policy.attributed
         self._config_file = ConfigFile(self._settings.path, self._start.config_seen, self._reload_by_itself)
         # Before the daemon is in the registry: a process that reads the entry may send a signal at once.
         self._watch_signals()
@@ -190,11 +191,9 @@ class Daemon:
         self.shut_down(reason, reconnect)
 
     def _reload_by_signal(self) -> None:
-        try:
+        # A config that is refused is in the log and in the status, and the old one stays in force.
+        with contextlib.suppress(ConfigError):
             log.info("%s", self.reload())
-        except ConfigError:
-            # Reported in the log and in the status; the old config stays in force.
-            pass
 
     # --- packs
 
@@ -304,17 +303,14 @@ class Daemon:
         self._upkeep.tick(self._tick)
 
     def _summary(self) -> str:
-        trouble = f"; the config was not reloaded: {self._config_error}" if self._config_error else ""
-        return f"{self.hub.summary()}{trouble}"
+        return self.hub.summary() + (
+            f"; the config was not reloaded: {self._config_error}" if self._config_error else ""
+        )
 
     def look_at_config(self) -> None:
         """Reload the config if its file has changed."""
         self._config_file.look_at_once()
         self.policy.look_at_once()
-
-    async def attributed(self, pid: int | None) -> Session | None:
-        """Return the session whose client a process descends from, if there is a policy; None for a person."""
-        return await self.policy.attributed(pid)
 
     @property
     def is_ending(self) -> bool:

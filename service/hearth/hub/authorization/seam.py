@@ -1,6 +1,6 @@
 """Places of the hub where a policy applies: lists, the pipeline, subscriptions, unknown notifications, new sessions.
 
-All of them are empty without a policy: nothing is asked, and nothing of `hearth.policy` is loaded.
+Every place is empty without a policy: nothing is asked, and nothing of `hearth.policy` is loaded.
 """
 
 from collections.abc import Callable, Coroutine
@@ -14,7 +14,7 @@ from hearth.hub.sessions import Session
 from hearth.hub.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
-    from hearth.hub.guard import Guard
+    from hearth.hub.authorization.guard import Guard
 
 
 class PolicySeam:
