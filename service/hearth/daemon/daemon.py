@@ -75,17 +75,14 @@ class Daemon:
         # The connection of the stdio client, in stdio mode.
         self._stdio: ClientConnection | None = None
         self.exit_code = 0
+        # The folder for sessions that outlive the daemon.
+        self.kept_sessions = start.places.sessions
         self.control: ControlApi = DaemonControl(self)
 
     @property
     def config(self) -> Config:
         """The config in force."""
         return self._settings
-
-    @property
-    def kept_sessions(self) -> str:
-        """The folder for sessions that outlive the daemon."""
-        return self._places.sessions
 
     def now(self) -> float:
         """Return the time of the loop's clock."""

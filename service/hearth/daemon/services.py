@@ -38,14 +38,12 @@ class DaemonServices(Protocol):
     hub: Hub
     control: ControlApi
     policy: "PolicyService"
+    # The folder for sessions that outlive the daemon.
+    kept_sessions: str
 
     @property
     def config(self) -> Config:
         """The config in force."""
-
-    @property
-    def kept_sessions(self) -> str:
-        """The folder for sessions that outlive the daemon."""
 
     def now(self) -> float:
         """Return the time of the loop's clock."""
