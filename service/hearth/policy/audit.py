@@ -198,6 +198,10 @@ class AuditLog:
             except FileAccessError as exc:
                 self._put_back(batch, exc)
                 raise
+            except Exception as exc:
+                for each in waiting:
+                    each.tell(FileAccessError(f"cannot write the audit log in {self.folder}: {exc!r}"))
+                raise
             self._reported_lost += lost
             self._note_success()
             for each in waiting:

@@ -256,3 +256,38 @@ async def test_a_closed_log_takes_nothing_more(trail: AuditLog, folder: Path) ->
 def test_closing_twice_or_unopened_is_fine(trail: AuditLog) -> None:
     trail.close()
     trail.close()
+
+
+async def test_an_unforeseen_error_fails_a_durable_entry_at_once(
+    trail: AuditLog, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(audit_files, "row_values", lambda given: 1 // 0)
+        with pytest.raises(FileAccessError, match="ZeroDivisionError"):
+            await trail.record_durably(entry(0))
+    await trail.record_durably(entry(1))
+    assert tools(folder) == ["tool_1"]
+
+
+async def test_a_python_without_sqlite_fails_a_durable_entry_with_a_sentence(
+    trail: AuditLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sqlite3", None)
+    with pytest.raises(FileAccessError, match="sqlite3 module"):
+        await trail.record_durably(entry(0))
+
+
+async def test_rows_are_written_by_another_thread_than_the_loops(
+    trail: AuditLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, original = set(), AuditStore.append
+
+    def append(self: AuditStore, entries: list[AuditEntry], durable: bool = False) -> None:
+        threads.add(threading.current_thread())
+        original(self, entries, durable)
+
+    monkeypatch.setattr(AuditStore, "append", append)
+    trail.record(entry(0))
+    await trail.record_durably(entry(1))
+    assert threads
+    assert threading.current_thread() not in threads
