@@ -38,8 +38,8 @@ class AuditStore:
         self.folder = folder
         # A process that does not know the limits of the policy must not remove what these keep.
         self._rotates = rotates
-        self._days = days
-        self._size = size
+        self.days = days
+        self.size = size
         self._chain: Chain | None = None
         self._connection: Connection | None = None
         self._number = 0
@@ -84,10 +84,11 @@ class AuditStore:
         """Sync all rows to the disk and write the head file; return the head. Raises FileAccessError."""
         sqlite_error = audit_files.sqlite_errors()
         try:
-            if self._connection is not None:
-                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            if self.head.seq:
+                connection = self._connection or self._open()
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
                 audit_files.write_head(self.folder, self.head)
-        except (sqlite_error, OSError) as exc:
+        except (sqlite_error, OSError, FileAccessError) as exc:
             self.close()
             raise audit_files.unusable("write", self.folder, exc) from exc
         return self.head
@@ -185,9 +186,9 @@ class AuditStore:
     def _is_full(self, connection: "Connection") -> bool:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
-        if pages * page_bytes >= max(self._size // SEGMENTS, SEGMENT_LEAST_BYTES):
+        if pages * page_bytes >= max(self.size // SEGMENTS, SEGMENT_LEAST_BYTES):
             return True
-        return time.time() - self._created >= self._days * 86400 / SEGMENTS
+        return time.time() - self._created >= self.days * 86400 / SEGMENTS
 
     def _rotate(self) -> None:
         """Begin a new segment, and remove the oldest ones that are beyond the limits."""
@@ -227,7 +228,7 @@ class AuditStore:
         total = os.path.getsize(paths[-1])
         for index in range(len(numbers) - 2, -1, -1):
             total += os.path.getsize(paths[index])
-            is_over = total > self._size or now - ended > self._days * 86400
+            is_over = total > self.size or now - ended > self.days * 86400
             if is_over or headers[index].first < newest.kept_from:
                 return max(kept_from, newest.kept_from), numbers[: index + 1]
             kept_from, ended = headers[index].first, headers[index].created
