@@ -125,6 +125,7 @@ def test_every_other_verb_takes_the_name_of_a_daemon() -> None:
         "bridge",
         "config",
         "pack",
+        "policy",
         "secret",
         "tools",
     }:  # their own parser, or their own verbs
