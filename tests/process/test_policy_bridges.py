@@ -17,12 +17,12 @@ class RoleBridge:
     """A real bridge with a role's token in a file, its handshake done."""
 
     def __init__(self, team: Team, role: str = "") -> None:
-        options = []
+        options = ["--no-start"]
         if role:
             path = team.scratch.home / f"{role}.token"
             path.touch(mode=0o600)
             path.write_text(team.token(role))
-            options = ["--token-file", str(path)]
+            options += ["--token-file", str(path)]
         self.process = BridgeProcess(team.scratch.home, *options, environment=team.scratch.environment())
         self._count = 0
         info = {"name": role or "dev", "version": "1"}
@@ -89,15 +89,17 @@ def test_a_call_that_waited_when_its_daemon_was_killed_is_asked_again_and_runs_o
     assert team.ran() == ["once k1"]
 
 
-def test_a_drain_does_not_wait_for_an_approval_and_the_grant_outlives_the_daemon(
+def test_a_drain_does_not_wait_for_an_approval_and_the_call_has_not_run(
     team: Team, bridges: dict[str, RoleBridge]
 ) -> None:
     dev = bridges["dev"]
     bridges["tl"].process.close()
     id = dev.begin_call("count__once", key="k1")
     team.wait_pending()
-    assert team.person("restart", "--yes").returncode == 0
-    until(lambda: not team.scratch.registry.exists() or team.scratch.hearth("status").returncode == 0, "it restarts")
+    assert team.person("stop", "--yes").returncode == 0
+    assert dev.answer_to(id)["result"]["content"][0]["text"].startswith("not run: the daemon shuts down")
+    team.scratch.start()
+    id = dev.begin_call("count__once", key="k1")
     (waiting,) = team.wait_pending()
     assert team.person("approve", str(waiting["id"])).returncode == 0
     assert dev.answer_to(id)["result"]["content"][0]["text"] == "once k1"
@@ -109,6 +111,7 @@ def test_a_token_that_is_revoked_does_not_come_back_with_the_next_daemon(
 ) -> None:
     lead = bridges["tl"]
     team.tokens.revoke(team.tokens.list()[-1].id)
-    assert team.person("restart", "--yes").returncode == 0
+    assert team.person("stop", "--yes").returncode == 0
+    team.scratch.start()
     answer = lead.ask("tools/list")
     assert "was revoked" in answer["error"]["message"]

@@ -212,6 +212,11 @@ class Approvals:
         """Withdraw an approval whose call was cancelled."""
         self._end(approval, Settlement("withdrawn", "the call was cancelled"))
 
+    def drain(self) -> None:
+        """Withdraw everything that waits, because the daemon shuts down: no call waits for a person then."""
+        for approval in self.open():
+            self._end(approval, Settlement("withdrawn", "the daemon shuts down; call again unchanged"))
+
     def session_left(self, session: Session) -> None:
         """Put the questions of a lead that left to the person."""
         for approval in self.open():

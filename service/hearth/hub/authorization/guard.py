@@ -299,6 +299,8 @@ class Guard:
                 return
             if outcome is None:
                 raise CallDenied(f"pending approval {approval.id}; call again unchanged", call.era)
+            if outcome.verdict == "withdrawn":
+                raise CallDenied(f"not run: {outcome.reason}", call.era)
             if outcome.verdict != "approved":
                 raise CallDenied(_denied(outcome.reason, outcome.decided_by), call.era)
             again()

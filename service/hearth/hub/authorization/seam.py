@@ -51,6 +51,11 @@ class PolicySeam:
         """Return the role and agent id that a new session's token proves; nothing without a policy. Raises Refused."""
         return self.guard.admit(role, token) if self.guard else (None, None)
 
+    def drain(self) -> None:
+        """Answer calls that wait for a decision, because the daemon shuts down."""
+        if self.guard:
+            self.guard.approvals.drain()
+
     def session_left(self, session: Session) -> None:
         """Put what waits for a lead that left to the person."""
         if self.guard:
