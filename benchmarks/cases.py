@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
 
+from auditing import durable_actions, record_actions, write_actions
 from chain import BOTH_ERAS, ECHO, FLOODING, MODERN, PYTHON, SWIFT, HearthChain, SocatChain, wait_until
 from client import INITIALIZE, ChainError, request
 from measure import Action, Group, Line, milliseconds
@@ -22,6 +23,7 @@ KNOWN = CROWD - 3
 CALL_ROUNDS, CALLS_PER_ROUND = 20, 300
 PIPELINE_ROUNDS, PIPELINED_CALLS = 9, 8000
 INDEX_ROUNDS = 11
+AUDIT_ROUNDS = 7
 SESSIONS = 10
 WARMUP_ROUNDS = 2
 MEMORY_CALLS = 200
@@ -58,6 +60,9 @@ LINES = [
     Line(f"a question to {TOOLS:,} tools, its words not asked for before, p50", "question", "first", None, 1.0),
     Line(f"the same again, p50 of {TOOLS:,} tools", "question", "again", None, 1.0),
     Line(f"`find_tools` over {TOOLS:,} tools, p50", "find", "find_tools", "direct call", 4.0),
+    Line("audit, an entry of the event loop", "audit entry", "record", None, 5.0),
+    Line("audit, a row of the writer, CPU", "audit row", "row", None, 40.0),
+    Line("audit, a decision until it is on the disk, p50", "audit decision", "decision", "two synced files", 6.0),
     Line("bridge, resident", "memory", "bridge", None, 11.0),
     Line(f"daemon, resident, 1 upstream, {SESSIONS} sessions", "memory", "daemon", None, 30.0),
 ]
@@ -86,6 +91,9 @@ def groups(stage: Stage) -> dict[str, Group]:
         "index": Group("ms", index_actions(), INDEX_ROUNDS, WARMUP_ROUNDS),
         "question": Group("ms", question_actions(), INDEX_ROUNDS, WARMUP_ROUNDS),
         "find": Group("µs", find_actions(stage), CALL_ROUNDS, WARMUP_ROUNDS),
+        "audit entry": Group("µs", record_actions(stage), AUDIT_ROUNDS, WARMUP_ROUNDS),
+        "audit row": Group("µs", write_actions(stage), AUDIT_ROUNDS, WARMUP_ROUNDS),
+        "audit decision": Group("ms", durable_actions(stage), AUDIT_ROUNDS, WARMUP_ROUNDS),
         "memory": Group("MB", memory_actions(stage), rounds=3, warmup=0),
     }
 

@@ -21,11 +21,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SERVERS = os.path.abspath(os.path.join(HERE, "..", "tests", "support", "upstreams"))
 # The interpreter as the venv names it: the link, not what it points to, as `hearth connect` prints it.
 PYTHON = sys.executable
-ECHO = [PYTHON, "-I", "-S", os.path.join(SERVERS, "echo_server.py")]
-SWIFT = [PYTHON, "-I", "-S", os.path.join(SERVERS, "swift_server.py")]
-FLOODING = [PYTHON, "-I", "-S", os.path.join(SERVERS, "flooding_server.py")]
-MODERN = [PYTHON, "-I", "-S", os.path.join(SERVERS, "modern_server.py")]
-BOTH_ERAS = [PYTHON, "-I", "-S", os.path.join(SERVERS, "keeping_server.py"), "legacy", "modern"]
+ECHO = [PYTHON, "-E", "-s", "-S", os.path.join(SERVERS, "echo_server.py")]
+SWIFT = [PYTHON, "-E", "-s", "-S", os.path.join(SERVERS, "swift_server.py")]
+FLOODING = [PYTHON, "-E", "-s", "-S", os.path.join(SERVERS, "flooding_server.py")]
+MODERN = [PYTHON, "-E", "-s", "-S", os.path.join(SERVERS, "modern_server.py")]
+BOTH_ERAS = [PYTHON, "-E", "-s", "-S", os.path.join(SERVERS, "keeping_server.py"), "legacy", "modern"]
 HEARTH = os.path.join(os.path.dirname(PYTHON), "hearth")
 # For a socket to appear, or a process to go.
 PATIENCE_SECONDS = 10.0

@@ -12,7 +12,7 @@ from stage import Stage
 
 sys.path.insert(0, os.path.join(HERE, "..", "tests"))
 
-from hearth.mcp.search.tool_index import Tool, ToolIndex
+from hearth.mcp.tool_index import Tool, ToolIndex
 from search.corpus import questions, tools
 
 # More than anybody has in one place, by the design.

@@ -30,7 +30,7 @@ def create(tree: Path, interpreter: str) -> None:
     (tree / "pyvenv.cfg").write_text(CONFIG.format(home=os.path.dirname(interpreter)), encoding="utf-8")
     minor = os.path.basename(interpreter)
     (tree / "lib" / minor / "site-packages").mkdir(parents=True)
-    # Clients' configs know the bridge by this name (hearth/host/posix/lasting_paths.py): the next Debian has another
+    # Clients' configs know the bridge by this name (hearth/host/lasting_paths.py): the next Debian has another
     # minor version.
     (tree / "lib" / "python3").symlink_to(minor)
 

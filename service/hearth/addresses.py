@@ -9,8 +9,6 @@ UNIX = "unix:"
 # The usual request path of MCP servers, this daemon included.
 DEFAULT_REQUEST_PATH = "/mcp"
 
-_REFERENCE = "${"
-
 
 def fault(url: str) -> str | None:
     """Return why the address is unusable, as a phrase to follow the key's name; None if it is usable.
@@ -22,14 +20,11 @@ def fault(url: str) -> str | None:
     scheme, separator, rest = url.partition("://")
     if separator and scheme.lower() in ("http", "https"):
         return "has no host" if rest[:1] in ("", "/", "?", "#", ":") else None
-    if url.startswith(UNIX):
-        return _fault_of_socket(unix_parts(url)[0])
-    return "must begin with http://, https:// or unix:/"
-
-
-def _fault_of_socket(path: str) -> str | None:
+    if not url.startswith(UNIX):
+        return "must begin with http://, https:// or unix:/"
+    path = unix_parts(url)[0]
     # Two slashes would start a host.
-    if not path.startswith(("/", "~/", _REFERENCE)) or path.startswith("//") or path.endswith("/"):
+    if not path.startswith(("/", "~/", "${")) or path.startswith("//") or path.endswith("/"):
         return "must give the whole path of the socket, as in unix:/run/user/1000/name.sock"
     return None
 
@@ -39,13 +34,7 @@ def unix_parts(url: str) -> tuple[str, str]:
     rest = url.removeprefix(UNIX)
     # Some programs write the address with an empty host.
     rest = rest.removeprefix("//") if rest.startswith("///") else rest
-    socket, colon, request = _parted(rest)
-    return socket, "/" + request if colon else DEFAULT_REQUEST_PATH
-
-
-def _parted(rest: str) -> tuple[str, str, str]:
     # A reference is skipped: `${SOCKET:-/run/x.sock}` has a colon of its own, though never directly before a slash.
     closing = rest.rfind("}") + 1
-    head, tail = rest[:closing], rest[closing:]
-    socket, colon, request = tail.partition(":/")
-    return head + socket, colon, request
+    socket, colon, request = rest[closing:].partition(":/")
+    return rest[:closing] + socket, "/" + request if colon else DEFAULT_REQUEST_PATH

@@ -17,7 +17,8 @@
     ├── Unreachable            the daemon did not answer
     │   └── TurnedAway         … except with the reason why it accepts no more connections
     ├── Refused                a request was understood and denied
-    │   └── NoRoom             … because there are too many already
+    │   ├── NoRoom             … because there are too many already
+    │   └── RoleRefused        … because no valid token shows the role
     ├── InstallationChanged    a module cannot be loaded any more
     ├── VaultError             a secret could not be stored, or found where it was stored
     └── UpstreamError          an MCP server could not be started, or died
@@ -167,6 +168,16 @@ class Refused(HearthError):
 
 class NoRoom(Refused):
     """Error for a connection beyond the limit, which the sentence names. The refusal was already counted and logged."""
+
+
+class RoleRefused(Refused):
+    """Error for a role token that is unknown, expired or revoked; the sentence says which and what to do."""
+
+    def __init__(self, message: str, cause: str) -> None:
+        super().__init__(message)
+        # "unknown", "expired", "revoked" or "unreadable", for counters and the audit log.
+        self.cause = cause
+        self.data = {"reason": "role", "cause": cause}
 
 
 class VaultError(HearthError):

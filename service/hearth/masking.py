@@ -1,9 +1,13 @@
-"""Masking of secrets in texts. Pure, and cheap to import: `secret_patterns` knows which values are secrets.
+"""Masking of secrets, and of characters that control a terminal, in texts from elsewhere. Pure, and cheap to import.
 
-A secret is replaced wherever it occurs in a text, also as JSON, in a URL, in base64 or hex, as programs write their
-input. If a secret is long enough to exclude a coincidence, its upper-case and lower-case forms are replaced too, and so
-is a secret that is broken into lines. Fewer than four characters are never hidden: they occur in every other line, and
-are too short for a secret.
+`secret_patterns` knows which values are secrets. A secret is replaced wherever it occurs in a text, also as JSON, in a
+URL, in base64 or hex, as programs write their input. If a secret is long enough to exclude a coincidence, its
+upper-case and lower-case forms are replaced too, and so is a secret that is broken into lines. Fewer than four
+characters are never hidden: they occur in every other line, and are too short for a secret.
+
+Control characters of ASCII and of ISO 6429 (C1) move the cursor, change colours and titles, and may make a terminal
+type commands. Bidirectional and invisible format characters show a text in another order than it has, or hide a part of
+it. Line feeds and tabs are kept.
 """
 
 import binascii
@@ -25,6 +29,17 @@ BROKEN_CHARACTERS = 16
 _LONGEST_PATTERN_CHARACTERS = 1024
 # A line end, as it is or as JSON writes it, with the blanks that programs put around it.
 _LINE_BREAK = r"(?:[ \t]*(?:\\[rn]|\\?[\r\n])+[ \t]*)?"
+
+# C0 without tab and line feed; DEL and C1; bidirectional marks, embeddings, overrides and isolates; separators of lines
+# and paragraphs; invisible characters, with which two names look the same, or which (the tags above U+E0000) only a
+# model reads; halves of surrogate pairs, which cannot be printed.
+UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+# Sequences that this command line writes: colours and weights, and the erasing of a line after a carriage return.
+_OWN = re.compile("(\x1b\\[(?:0|1|2|3[1-36])m|\r\x1b\\[K|\r\n)")
+REPLACEMENT = "\ufffd"
 
 
 class Mask:
@@ -127,8 +142,7 @@ def _forms(secret: str) -> Iterator[str]:
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
     yield repr(secret)[1:-1]
     for kept in ("", "/", " "):
-        quoted = _percent_encoded(data, kept)
-        yield quoted
+        yield _percent_encoded(data, kept)
         yield _percent_encoded(data, kept, "%%%02x")
     yield from _encoded(secret)
     if len(secret) >= CASE_CHARACTERS:
@@ -152,3 +166,28 @@ def _percent_encoded(data: bytes, kept: str, hexadecimal: str = "%%%02X") -> str
     safe = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~" + kept.encode()
     text = "".join(chr(byte) if byte in safe else hexadecimal % byte for byte in data)
     return text.replace(" ", "+")
+
+
+# --- characters that control a terminal
+
+
+def escaped(text: str) -> str:
+    """Return a text with every unsafe character as its JSON escape."""
+    return UNSAFE.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    # A character beyond U+FFFF has two escapes.
+    return "\\u" + found[0].encode("utf-16-be", "surrogatepass").hex(" ", 2).replace(" ", "\\u")
+
+
+def replaced(text: str) -> str:
+    """Return a text with every unsafe character replaced by a visible one."""
+    return UNSAFE.sub(REPLACEMENT, text)
+
+
+def guarded(text: str) -> str:
+    """Return a text for a terminal, with the control sequences that Hearth itself writes, and no others."""
+    if UNSAFE.search(text) is None:
+        return text
+    return "".join(part if number % 2 else replaced(part) for number, part in enumerate(_OWN.split(text)))

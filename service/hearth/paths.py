@@ -91,16 +91,13 @@ def short_dir() -> str:
 
 def _base(variable: str, mac: str, windows: str, default: str) -> str:
     if sys.platform == "win32":
-        return os.path.join(os.environ.get(windows) or _windows_folder(windows), "hearth")
+        # Some clients drop the variable.
+        usual = os.path.join(home_dir(), "AppData", "Roaming" if windows == "APPDATA" else "Local")
+        return os.path.join(os.environ.get(windows) or usual, "hearth")
     if sys.platform == "darwin":
         return os.path.join(home_dir(), "Library", mac, "hearth")
     named = os.environ.get(variable, "")
     return os.path.join(named if named.startswith("/") else os.path.join(home_dir(), default), "hearth")
-
-
-def _windows_folder(variable: str) -> str:
-    """Return the usual folder of that variable, for clients that drop the variable."""
-    return os.path.join(home_dir(), "AppData", "Roaming" if variable == "APPDATA" else "Local")
 
 
 def config_dir() -> str:
@@ -117,12 +114,8 @@ def log_dir() -> str:
     """Return the folder of the logs; on macOS where Console looks for them."""
     if sys.platform == "darwin":
         return _base("", "Logs", "", "")
+    # Not platformdirs' `log` and `Logs`: installations have had `logs` from the first release on.
     return os.path.join(state_dir(), "logs")
-
-
-def oauth_file() -> str:
-    """Return the file that lists the servers with a login of this user; all daemons share it. No token is in it."""
-    return os.path.join(state_dir(), "oauth", "servers.json")
 
 
 class Places:
@@ -131,26 +124,6 @@ class Places:
     `adopted` is the socket that a daemon has inherited: its other files are beside it. `named` is a socket that was
     chosen by its path (`--socket`, HEARTH_SOCKET); the default socket counts as none.
     """
-
-    __slots__ = (
-        "catalogue",
-        "config",
-        "daemon_lock",
-        "folder",
-        "key",
-        "last_config",
-        "learned",
-        "log",
-        "named",
-        "pins",
-        "profile",
-        "registry",
-        "server_logs",
-        "sessions",
-        "socket",
-        "start_lock",
-        "system_wide",
-    )
 
     def __init__(
         self,
@@ -191,6 +164,10 @@ class Places:
         self.last_config = os.path.join(state_dir(), "config", self.key)
         self.pins = os.path.join(state_dir(), "pins", self.key)
         self.sessions = os.path.join(state_dir(), "sessions", self.key)
+        self.audit = os.path.join(state_dir(), "audit", self.key)
+        self.grants = os.path.join(state_dir(), "grants", self.key)
+        self.last_policy = os.path.join(state_dir(), "policy", self.key)
+        self.roles = os.path.join(state_dir(), "roles", self.key)
 
     def _move(self, socket: str) -> None:
         """Use another socket. Lock and registry are beside it, as they are beside the default one."""
@@ -210,9 +187,17 @@ class Places:
             folder = os.path.join(folder, "profiles", self.profile)
         return os.path.join(folder, "config.toml")
 
+    def policy_file(self) -> str:
+        """Return the policy file of this daemon, beside its config; it need not exist."""
+        return os.path.join(os.path.dirname(self.config_file()), "policy.toml")
+
     def server_log(self, name: str) -> str:
         """Return the log file of a server's stderr; it need not exist."""
         return os.path.join(self.server_logs, safe_name(name) + ".log")
+
+    def role_tokens(self) -> str:
+        """Return the file with the hashes of role tokens; it need not exist."""
+        return os.path.join(self.roles, "tokens.json")
 
     def private_folders(self) -> list[str]:
         """Return the folders that no other user may enter, outermost first."""
@@ -239,12 +224,10 @@ class Places:
         """Return the arguments with which a bridge finds this daemon, whichever variables its client drops."""
         if self.named:
             return [*self.arguments(), "--socket", self.named]
-        if self.system_wide or sys.platform in ("darwin", "win32") or self.folder == self._usual_folder():
+        if self.system_wide or sys.platform in ("darwin", "win32"):
             return self.arguments()
-        return [*self.arguments(), "--socket", self.folder + ".sock"]
-
-    def _usual_folder(self) -> str:
-        return os.path.join(usual_runtime_dir(), "mcp", self.key)
+        is_usual = self.folder == os.path.join(usual_runtime_dir(), "mcp", self.key)
+        return self.arguments() if is_usual else [*self.arguments(), "--socket", self.folder + ".sock"]
 
 
 def socket_path(written: str) -> str:

@@ -1,4 +1,4 @@
-"""Folders of the user for daemon and command line: config, state and logs, by the conventions of the platform.
+"""Folders of the user for daemon and command line: config and state, by the conventions of the platform.
 
 platformdirs knows the conventions. `paths` computes the same folders with the standard library, for the bridge, which
 runs without packages, and for the daemon's start, which the 6 ms of platformdirs' imports would delay; a test checks
@@ -30,14 +30,6 @@ def state_dir() -> str:
     if _departs("XDG_STATE_HOME", "LOCALAPPDATA"):
         return paths.state_dir()
     return _conventions().user_state_dir
-
-
-def log_dir() -> str:
-    """Return the folder of the logs; on macOS where Console looks for them."""
-    if sys.platform == "darwin":
-        return paths.log_dir() if _departs("XDG_STATE_HOME", "") else _conventions().user_log_dir
-    # Not platformdirs' own `log` and `Logs`: installations have had `logs` from the first release on.
-    return os.path.join(state_dir(), "logs")
 
 
 def oauth_file() -> str:

@@ -74,11 +74,15 @@ def prepare(places: Places) -> None:
 
 def read(places: Places) -> RegistryEntry | None:
     """Return the entry, whether or not its daemon is still alive; None if there is none that can be parsed."""
+    return _parse(_load(places.registry))
+
+
+def _load(path: str) -> object:
     import json
 
     try:
         # The folder may be in /tmp, created earlier by another user: its entry would choose the process to signal.
-        return _parse(json.loads(private_files.read(places.registry, _SIZE_LIMIT_BYTES)))
+        return json.loads(private_files.read(path, _SIZE_LIMIT_BYTES))
     except (OSError, ValueError, RecursionError):
         # Absent, unreadable, half written, another user's: in every case nothing is known.
         return None
@@ -254,11 +258,6 @@ def _record(lock: str) -> str:
 
 
 def _read_socket(lock: str) -> str:
-    import json
-
-    try:
-        found = json.loads(private_files.read(_record(lock), _SIZE_LIMIT_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return ""
+    found = _load(_record(lock))
     socket = found.get("socket") if isinstance(found, dict) else None
     return socket if isinstance(socket, str) else ""

@@ -16,7 +16,7 @@ import binascii
 import re
 from collections.abc import Iterator, Sequence
 
-from hearth.masking import MASK
+from hearth.masking import MASK, SHORTEST_CHARACTERS
 
 SECRET_NAME = re.compile(
     r"key|token|secret|passw|passphrase|passcode|pwd|auth|credential|cookie|session|bearer|jwt|webhook|dsn"
@@ -25,8 +25,6 @@ SECRET_NAME = re.compile(
     r"|(?<!by)(?<!om)pass(?![a-z])|(?-i:[a-z0-9]Pass(?![a-z]))",
     re.IGNORECASE,
 )
-# A shorter value is too short for a secret.
-SHORTEST_CHARACTERS = 4
 # As the last word of a name: any value is a secret, unless it is plainly something else.
 _LAST_WORD = re.compile(
     r"(?:^|[^a-z])(?:token|secret|passwd|password|passphrase|passcode|passwort|pwd|pass|key|apikey|pat|jwt|bearer"
@@ -53,6 +51,7 @@ _SHAPE = re.compile(
     r"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
     r"|(?:npm|hf|figd|sbp|shpat|ntn|pat|dop_v1)_[A-Za-z0-9_-]{20,}|lin_api_[A-Za-z0-9]{16,}"
     r"|(?:tvly|pplx|fc|ctx7sk|gsk|r8)[-_][A-Za-z0-9-]{16,}"
+    r"|hearth-role-[A-Za-z0-9_-]{20,}"
     r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|ATATT[A-Za-z0-9_=-]{20,}"
     r")"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*"
@@ -60,7 +59,7 @@ _SHAPE = re.compile(
 )
 _WORDS = frozenset(
     {
-        *("true", "false", "none", "null", "auto", "always", "never", "default", "enabled", "disabled"),
+        *_NO_SECRET,
         *("trace", "debug", "info", "notice", "warn", "warning", "error", "critical", "fatal"),
         *("production", "development", "staging", "test", "testing", "local", "localhost"),
         *("stdio", "http", "https", "json", "text", "utf-8", "utf8", "main", "master", "latest", "stable"),
@@ -108,12 +107,8 @@ def has_secret(value: str) -> bool:
 
 def spans(value: str) -> list[tuple[int, int, str]]:
     """Return the spans of secrets in a value by their shapes, with their names, if known."""
-    return sorted((*_shapes(value), *(_in_url(value) if "://" in value else ())))
-
-
-def _shapes(value: str) -> Iterator[tuple[int, int, str]]:
-    for match in _SHAPE.finditer(value):
-        yield match.start(), match.end(), ""
+    shapes = ((*match.span(), "") for match in _SHAPE.finditer(value))
+    return sorted((*shapes, *(_in_url(value) if "://" in value else ())))
 
 
 def _in_url(value: str) -> Iterator[tuple[int, int, str]]:
@@ -173,7 +168,7 @@ def of_arguments(arguments: Sequence[str]) -> Iterator[str]:
         if secret:
             yield secret
         else:
-            yield from (before[match.start() : match.end()] for match in _SHAPE.finditer(before))
+            yield from (match[0] for match in _SHAPE.finditer(before))
             yield from of_url(before) if "://" in before else ()
 
 
@@ -207,11 +202,8 @@ def masked(text: str) -> str:
 def masked_url(url: str) -> str:
     """Return a URL with its user and password, the values of its query and likely tokens in its path masked."""
     address, mark, query = _USER_IN_URL.sub(f"{MASK}@", url).partition("?")
-    return _TOKEN_IN_PATH.sub(MASK, address) + mark + _VALUE_IN_QUERY.sub(_unless_reference, query)
-
-
-def _unless_reference(match: re.Match[str]) -> str:
-    return match[0] if _REFERENCE.fullmatch(match[0]) else MASK
+    shown = _VALUE_IN_QUERY.sub(lambda value: value[0] if _REFERENCE.fullmatch(value[0]) else MASK, query)
+    return _TOKEN_IN_PATH.sub(MASK, address) + mark + shown
 
 
 def _of_user(user: str) -> Iterator[str]:

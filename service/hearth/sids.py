@@ -43,7 +43,9 @@ if sys.platform == "win32":
         token = wintypes.HANDLE()
         if not _advapi.OpenProcessToken(_kernel.GetCurrentProcess(), _TOKEN_QUERY, ctypes.byref(token)):
             raise ctypes.WinError(ctypes.get_last_error())
-        return _user_of(token) or _refuse()
+        if user := _user_of(token):
+            return user
+        raise OSError("Windows does not say who the user of this process is")
 
     def owner(handle: int) -> str:
         """Return the owner of an open pipe, for either end; NOBODY if Windows does not tell."""
@@ -79,9 +81,6 @@ if sys.platform == "win32":
             return ctypes.wstring_at(text.value or 0)
         finally:
             _kernel.LocalFree(text)
-
-    def _refuse() -> str:
-        raise OSError("Windows does not say who the user of this process is")
 
 else:
 

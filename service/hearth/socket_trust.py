@@ -28,7 +28,9 @@ def check_place(path: str, own_folder: str) -> None:
     if sys.platform == "win32":
         return
     if own_folder and path.startswith(own_folder + "/"):
-        _check_closed(own_folder)
+        closed = os.lstat(own_folder)
+        if closed.st_uid != os.getuid() or closed.st_mode & (_TYPE_BITS | _OTHERS_WRITE) != _FOLDER:
+            raise PermissionError(1, "is not a folder that only you can write", own_folder)
     folder = os.path.dirname(path) or "."
     me, found = os.getuid(), os.lstat(folder)
     if found.st_mode & _TYPE_BITS == _LINK:
@@ -77,13 +79,6 @@ def peer_uid(sock: "socket") -> int | None:
     elif sys.platform == "darwin":
         credentials = sock.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES)
     return int.from_bytes(credentials[4:8], sys.byteorder) if credentials else None
-
-
-def _check_closed(folder: str) -> None:
-    if sys.platform != "win32":
-        found = os.lstat(folder)
-        if found.st_uid != os.getuid() or found.st_mode & (_TYPE_BITS | _OTHERS_WRITE) != _FOLDER:
-            raise PermissionError(1, "is not a folder that only you can write", folder)
 
 
 def _check_owner(path: str, owner: int, allowed: tuple[int, ...]) -> None:

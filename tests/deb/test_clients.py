@@ -36,8 +36,7 @@ def test_removal_restores_the_clients_of_every_user_and_an_upgrade_none(host: Ho
     assert [seat.check("cat", cursor(seat)) for seat in seats] == connected
     host.dpkg("--remove", package.NAME)
     assert [seat.check("cat", cursor(seat)) for seat in seats] == [CURSOR, CURSOR]
-    owners = [seat.check("stat", "--format=%U", cursor(seat)).strip() for seat in seats]
-    assert owners == ["ann", "sue"]
+    assert [seat.check("stat", "--format=%U", cursor(seat)).strip() for seat in seats] == ["ann", "sue"]
     host.dpkg("--purge", package.NAME)
     assert [seat.check("cat", cursor(seat)) for seat in seats] == [CURSOR, CURSOR]
 
@@ -73,8 +72,7 @@ def test_entries_of_another_installation_stay(host: Host, built: Path) -> None:
 
 def test_installing_names_the_command_where_it_may_not_start_the_socket(host: Host, built: Path) -> None:
     host.seat("ann")
-    eve = host.seat("eve")
-    eve.systemctl("mask", SOCKET)
+    host.seat("eve").systemctl("mask", SOCKET)
     host.machine.check("sh", "-c", f"printf '#!/bin/sh\\nexit 101\\n' >{POLICY}")
     host.machine.check("chmod", "+x", POLICY)
     done = host.machine.run("dpkg", "--install", str(built))

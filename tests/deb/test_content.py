@@ -71,8 +71,7 @@ def test_nothing_in_it_tells_where_it_was_built(unpacked: Path) -> None:
 
 def test_only_the_interpreter_is_in_the_private_folder_for_commands(unpacked: Path) -> None:
     assert [path.name for path in (unpacked / package.PREFIX[1:] / "bin").iterdir()] == ["python"]
-    first = (unpacked / "usr/bin/hearth").read_text().splitlines()[0]
-    assert first == f"#!{package.PYTHON} -I"
+    assert (unpacked / "usr/bin/hearth").read_text().splitlines()[0] == f"#!{package.PYTHON} -I"
 
 
 def test_the_copyright_file_has_a_paragraph_and_a_licence_for_every_bundled_package(unpacked: Path) -> None:

@@ -116,8 +116,7 @@ def test_bridges_and_daemons_of_every_kind_outlive_an_upgrade(host: Host, built:
     ann.write(f"{ann.user.home}/.config/hearth/profiles/work/config.toml", "idle_timeout = 60\n")
 
     def status(words: list[str]) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(ann.check(ann.installation.hearth, "status", "--json", *words))
-        return document
+        return json.loads(ann.check(ann.installation.hearth, "status", "--json", *words))
 
     # By the socket of a profile; by nobody but the bridge.
     kinds = {"systemd": ["--profile", "work"], "self": ["--config", f"{ann.user.home}/other.toml"]}

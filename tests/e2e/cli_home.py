@@ -9,8 +9,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
+
+from e2e.terminal import Terminal
 
 HEARTH = os.path.join(os.path.dirname(sys.executable), "hearth")
 # One bound for everything that a test waits for; a loaded machine takes seconds to start a daemon.
@@ -103,10 +105,30 @@ class Home:
         """What `hearth` printed, which must be JSON and a success."""
         return json.loads(self.ok(*words))
 
+    def shell(self, command: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+        """Run a command of a shell, in which `hearth` is the program under test."""
+        command = f"hearth() {{ '{HEARTH}' \"$@\"; }}; {command}"
+        return subprocess.run(
+            ["sh", "-c", command], env=self.environment, capture_output=True, text=True, check=False, **options
+        )
+
+    def at_terminal(self, code: int, *words: str, answers: Mapping[str, str] | None = None, **changes: str) -> str:
+        """Run `hearth` at a terminal, typing each answer when its question is shown; return what was shown."""
+        terminal = Terminal([HEARTH, *words], self.environment | changes)
+        for question, answer in (answers or {}).items():
+            terminal.read_until(question)
+            terminal.type(answer)
+        assert terminal.finish() == code, terminal.seen
+        return terminal.seen
+
+    def findings(self) -> list[dict[str, Any]]:
+        """Return the findings of `hearth doctor`."""
+        found: list[dict[str, Any]] = json.loads(self.run("doctor", "--json").stdout)["findings"]
+        return found
+
     def complete(self, line: str) -> list[str]:
         """Return what bash is offered for this line."""
-        cursor = str(line.count(" "))
-        shown = self.run(COMP_WORDS=line, COMP_CWORD=cursor, _HEARTH_COMPLETE="bash_complete").stdout
+        shown = self.run(COMP_WORDS=line, COMP_CWORD=str(line.count(" ")), _HEARTH_COMPLETE="bash_complete").stdout
         rows = [row.partition(",") for row in shown.split("\n") if row]
         assert {kind for kind, _, _ in rows} <= {"plain"}
         return [name for _, _, name in rows]
@@ -214,12 +236,8 @@ class Bridge:
 
     def open(self) -> dict[str, Any]:
         """The handshake; the answer to initialize."""
-        answer = self.ask(
-            "initialize",
-            protocolVersion="2025-11-25",
-            capabilities={},
-            clientInfo={"name": "test-agent", "version": "1.0"},
-        )
+        client = {"name": "test-agent", "version": "1.0"}
+        answer = self.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=client)
         assert self.process.stdin
         self.process.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
         self.process.stdin.flush()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home
+from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, read
 from hearth.host import processes
 from hearth.host.folders import make_private
 
@@ -20,10 +20,10 @@ CLAUDE = "Claude Code"
 CONNECT = """
 import sys
 sys.executable = "/gone/venv/bin/python"
-from hearth.clients import connector, discovery
+from hearth.clients import bridge_entries, discovery
 from hearth.paths import Places
 (table,) = discovery.tables({folder!r}, ["claude-code"])
-connector.connect(table, {replace!r}, {whole!r}, Places())
+bridge_entries.connect(table, {replace!r}, {whole!r}, Places())
 """
 
 
@@ -71,8 +71,7 @@ class Ward:
         self.ended.append(bridge.end)
         bridge.open()
         bridge.ask("tools/list")
-        pid: int = self.home.json("status", "--json")["pid"]
-        return pid
+        return self.home.json("status", "--json")["pid"]
 
     def listen(self, mode: int) -> socket.socket:
         """The socket, held as a service manager holds it."""
@@ -92,8 +91,7 @@ class Ward:
             "version": "0.1.0", "protocol": 1, "configHash": "",
         }  # fmt: skip
         if os.path.exists(self.home.registry):
-            with open(self.home.registry, encoding="utf-8") as file:
-                entry = json.load(file)
+            entry = json.loads(read(self.home.registry))
         self.write(self.home.registry, json.dumps(entry | changes))
 
     def claude(self, servers: Mapping[str, object]) -> str:
@@ -171,16 +169,9 @@ def open_token(ward: Ward) -> None:
 
 
 def open_vault(ward: Ward) -> None:
-    done = subprocess.run(
-        [HEARTH, "secret", "set", "github"],
-        env={**ward.home.environment, "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"},
-        input="s3cr3t-value\n",
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    ward.home.environment["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
+    ward.home.ok_with("s3cr3t-value\n", "secret", "set", "github")
+    del ward.home.environment["PYTHON_KEYRING_BACKEND"]
     os.chmod(os.path.join(ward.state, "vault", "secrets.values.json"), 0o644)
 
 
@@ -301,19 +292,9 @@ FAULTS = [
     Fault("socket.gone", lambda ward: (ward.light(), os.unlink(ward.home.socket)), "kill"),
     Fault("socket.path", long_runtime_folder, "shorter"),
     Fault("daemon.stale", killed_daemon, "doctor has removed the file", is_swept=True),
-    Fault(
-        "daemon.reused",
-        lambda ward: ward.registry(pid=os.getpid()),
-        "doctor has removed the file",
-        is_swept=True,
-    ),
+    Fault("daemon.reused", lambda ward: ward.registry(pid=os.getpid()), "doctor has removed the file", is_swept=True),
     Fault("daemon.registry", lambda ward: ward.write(ward.home.registry, "{"), "rm ", mended=True),
-    Fault(
-        "daemon.version",
-        lambda ward: (ward.light(), ward.registry(version="0.0.1")),
-        "hearth restart",
-        mended=True,
-    ),
+    Fault("daemon.version", lambda ward: (ward.light(), ward.registry(version="0.0.1")), "hearth restart", mended=True),
     Fault("clients.broken", lambda ward: ward.write(ward.path(".claude.json"), "{"), "Mend the file"),
     Fault("clients.bridge", moved_bridge, "hearth connect claude-code", mended=True),
     Fault("clients.server", lambda ward: ward.claude({"a": bridge_entry("--server", "no-such")}), "hearth add no-such"),

@@ -1,6 +1,5 @@
 """`hearth add` and `hearth remove` as typed: the file, the daemon, and what is refused."""
 
-import json
 import os
 import stat
 import subprocess
@@ -10,7 +9,6 @@ import tomllib
 import pytest
 
 from e2e.cli_home import HEARTH, Bridge, Home, read, write
-from e2e.terminal import Terminal
 
 DEMO = ("--", sys.executable, "-I", "-m", "hearth.demo.server")
 
@@ -100,8 +98,7 @@ def test_a_command_by_a_path_that_is_no_program_is_refused_unless_forced(
     assert sentence in said and "--force" in said
     assert "PATH" not in said
     assert not os.path.exists(config_path(home))
-    forced = home.run("add", "x", "--force", *words)
-    assert forced.returncode == 0, forced.stderr
+    home.ok("add", "x", "--force", *words)
     assert "[mcpServers.x]" in read(config_path(home))
 
 
@@ -115,8 +112,7 @@ def test_the_error_of_a_server_by_its_path_does_not_speak_of_path(home: Home) ->
     done = home.run("call", "x")
     assert "its command '/no/such/program' does not exist" in done.stderr
     assert "PATH" not in done.stderr
-    findings = json.loads(home.run("doctor", "--json").stdout)["findings"]
-    (found,) = [each for each in findings if each["id"] == "servers.program"]
+    (found,) = [each for each in home.findings() if each["id"] == "servers.program"]
     assert "/no/such/program" in found["message"]
     assert "PATH" not in found["fix"]
 
@@ -177,8 +173,7 @@ def test_another_client_s_file_is_edited_with_all_that_is_in_it(home: Home) -> N
 
 def test_a_running_daemon_takes_it_up(home: Home, bridge: Bridge) -> None:
     assert "has taken it up" in home.ok("add", "second", *DEMO)
-    names = {tool["name"] for tool in bridge.ask("tools/list")["result"]["tools"]}
-    assert {"demo__add", "second__add"} <= names
+    assert {"demo__add", "second__add"} <= {tool["name"] for tool in bridge.ask("tools/list")["result"]["tools"]}
     assert "has taken it up" in home.run("remove", "second").stdout
     assert [each["name"] for each in home.json("upstreams", "--json")] == ["demo"]
 
@@ -224,12 +219,9 @@ def test_one_among_the_arguments_or_in_the_address_is_warned_of_too(home: Home, 
 
 def test_on_a_terminal_a_literal_secret_may_go_into_the_keyring_instead(home: Home) -> None:
     # No keyring answers here: it is kept in a private file then.
-    environment = home.environment | {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
-    header = "Authorization: Bearer sk-12345678"
-    terminal = Terminal([HEARTH, "add", "search", "--url", "https://s/mcp", "--header", header], environment)
-    terminal.read_until("[Y/n]")
-    terminal.type("\n")
-    assert terminal.finish() == 0
+    home.environment["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
+    words = ("--url", "https://s/mcp", "--header", "Authorization: Bearer sk-12345678")
+    home.at_terminal(0, "add", "search", *words, answers={"[Y/n]": "\n"})
     assert servers(home) == {
         "search": {"url": "https://s/mcp", "headers": {"Authorization": "Bearer ${keyring:search-authorization}"}}
     }
@@ -262,4 +254,4 @@ def test_removing_what_is_not_there_names_the_nearest(home: Home) -> None:
 def test_json_says_what_was_done(home: Home) -> None:
     done = home.json("add", "a", "--json", "--", "b")
     assert (done["action"], done["name"], done["created"], done["dryRun"]) == ("added", "a", True, False)
-    assert json.loads(home.run("add", "a", "--replace", "--json", "--", "c").stdout)["action"] == "replaced"
+    assert home.json("add", "a", "--replace", "--json", "--", "c")["action"] == "replaced"

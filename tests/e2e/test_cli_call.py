@@ -28,8 +28,7 @@ def entry(name: str, server: str) -> str:
 def home() -> Iterator[Home]:
     """One daemon for all: each test has sessions of its own."""
     for made in scratch_home():
-        path = made.configure_demo()
-        with open(path, "a", encoding="utf-8") as file:
+        with open(made.configure_demo(), "a", encoding="utf-8") as file:
             for name, revision in ERAS.items():
                 command = json.dumps(sys.executable)
                 arguments = json.dumps([REVISION_SERVER, revision])
@@ -39,6 +38,12 @@ def home() -> Iterator[Home]:
             file.write('[mcpServers.broken]\ncommand = "/nowhere/at/all"\n')
             file.write('[mcpServers.off]\ncommand = "off"\ndisabled = true\n')
         yield made
+
+
+@pytest.fixture
+def own_home() -> Iterator[Home]:
+    """A home without a daemon."""
+    yield from scratch_home()
 
 
 @pytest.fixture(params=ERAS)
@@ -52,12 +57,11 @@ def said(home: Home, *words: str) -> str:
     return done.stdout
 
 
-def test_it_lights_the_daemon_and_lists_the_tools_with_their_arguments() -> None:
-    for home in scratch_home():
-        home.configure_demo()
-        assert "add a=NUMBER b=NUMBER\n    Add two numbers." in said(home, "demo")
-        assert home.json("status", "--json")["running"] is True
-        assert home.json("status", "--json")["sessions"] == []
+def test_it_lights_the_daemon_and_lists_the_tools_with_their_arguments(own_home: Home) -> None:
+    own_home.configure_demo()
+    assert "add a=NUMBER b=NUMBER\n    Add two numbers." in said(own_home, "demo")
+    assert own_home.json("status", "--json")["running"] is True
+    assert own_home.json("status", "--json")["sessions"] == []
 
 
 def test_arguments_may_be_typed_or_given_as_json_or_read(home: Home) -> None:
@@ -69,8 +73,7 @@ def test_arguments_may_be_typed_or_given_as_json_or_read(home: Home) -> None:
 
 
 def test_the_result_as_it_came_and_the_list_as_it_came(home: Home, server: str) -> None:
-    result = home.json("call", server, "structured", "--json")
-    assert result["structuredContent"]["city"] == "Oslo"
+    assert home.json("call", server, "structured", "--json")["structuredContent"]["city"] == "Oslo"
     assert "echo" in [tool["name"] for tool in home.json("call", server, "--json")]
 
 
@@ -106,10 +109,19 @@ def test_a_server_that_cannot_be_started_says_why(home: Home, words: list[str]) 
     assert "/nowhere/at/all" in home.fails(1, "call", "broken", *words)
 
 
-def test_a_server_that_is_not_there_yet_is_not_one_without_tools() -> None:
-    for home in scratch_home():
-        home.write_config(f"list_timeout = 0.2\n{entry('mute', 'silent_server.py')}start_timeout = 20\n")
-        assert "mute is still starting" in home.refuses(1, "call", "mute", "--timeout", "1")
+@pytest.mark.parametrize(
+    ("seconds", "words", "sentence"),
+    [
+        # One that is not there yet is not one without tools.
+        (20, ["--timeout", "1"], "mute is still starting"),
+        (2, [], "did not answer within 2 s (key start_timeout)"),
+    ],
+)
+def test_a_slow_server_is_waited_for_no_longer_than_its_start_may_take(
+    own_home: Home, seconds: int, words: list[str], sentence: str
+) -> None:
+    own_home.write_config(f"list_timeout = 0.2\n{entry('mute', 'silent_server.py')}start_timeout = {seconds}\n")
+    assert sentence in own_home.refuses(1, "call", "mute", *words)
 
 
 def slow_home(home: Home, seconds: str) -> None:
@@ -119,50 +131,39 @@ def slow_home(home: Home, seconds: str) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["add", "a=1", "b=2"]])
-def test_a_slow_server_is_waited_for(words: list[str]) -> None:
-    for home in scratch_home():
-        slow_home(home, "3")
-        shown = said(home, "late", *words)
-        # Typed by the schema, so the tools were known before the call.
-        assert shown == "3\n" if words else "add a=NUMBER b=NUMBER" in shown
+def test_a_slow_server_is_waited_for(own_home: Home, words: list[str]) -> None:
+    slow_home(own_home, "3")
+    shown = said(own_home, "late", *words)
+    # Typed by the schema, so the tools were known before the call.
+    assert shown == "3\n" if words else "add a=NUMBER b=NUMBER" in shown
 
 
-def test_a_slow_server_is_waited_for_no_longer_than_its_start_may_take() -> None:
-    for home in scratch_home():
-        home.write_config(f"list_timeout = 0.2\n{entry('mute', 'silent_server.py')}start_timeout = 2\n")
-        assert "did not answer within 2 s (key start_timeout)" in home.refuses(1, "call", "mute")
+def test_on_a_terminal_it_says_that_it_waits_for_a_slow_server(own_home: Home) -> None:
+    slow_home(own_home, "4")
+    seen = own_home.at_terminal(0, "call", "late", "add", "a=1", "b=2")
+    assert "waiting for late to start, at most 60 s (start_timeout)" in seen
+    assert "3\r\n" in seen
 
 
-def test_on_a_terminal_it_says_that_it_waits_for_a_slow_server() -> None:
-    for home in scratch_home():
-        slow_home(home, "4")
-        terminal = Terminal([HEARTH, "call", "late", "add", "a=1", "b=2"], home.environment)
-        terminal.read_until("waiting for late to start, at most 60 s (start_timeout)")
-        assert terminal.finish() == 0
-        assert "3\r\n" in terminal.seen
-
-
-def test_a_server_that_was_mended_is_tried_again() -> None:
-    for home in scratch_home():
-        mark = os.path.join(home.home, "mended")
-        script = f"test -e {mark} || exit 3; exec {sys.executable} -I -m hearth.demo.server"
-        home.write_config(f'[mcpServers.flaky]\ncommand = "/bin/sh"\nargs = ["-c", "{script}"]\n')
-        assert home.run("call", "flaky").returncode == 1
-        write(mark, "")
-        assert "add a=NUMBER b=NUMBER" in said(home, "flaky")
+def test_a_server_that_was_mended_is_tried_again(own_home: Home) -> None:
+    mark = os.path.join(own_home.home, "mended")
+    script = f"test -e {mark} || exit 3; exec {sys.executable} -I -m hearth.demo.server"
+    own_home.write_config(f'[mcpServers.flaky]\ncommand = "/bin/sh"\nargs = ["-c", "{script}"]\n')
+    assert own_home.run("call", "flaky").returncode == 1
+    write(mark, "")
+    assert "add a=NUMBER b=NUMBER" in said(own_home, "flaky")
 
 
 def test_the_time_that_is_given_holds_for_a_server_that_is_not_there_yet(home: Home) -> None:
     assert "mute did not answer within 0.3 s" in home.fails(1, "call", "mute", "echo", "--timeout", "0.3")
 
 
-def test_a_mistake_in_the_config_does_not_keep_it_from_the_daemon_that_runs() -> None:
-    for home in scratch_home():
-        home.configure_demo()
-        said(home, "demo", "whoami")
-        home.write_config("[mcpServers.\n")
-        assert said(home, "demo", "add", "a=1", "b=2") == "3\n"
-        assert home.run("call", "nobody").returncode == 2
+def test_a_mistake_in_the_config_does_not_keep_it_from_the_daemon_that_runs(own_home: Home) -> None:
+    own_home.configure_demo()
+    said(own_home, "demo", "whoami")
+    own_home.write_config("[mcpServers.\n")
+    assert said(own_home, "demo", "add", "a=1", "b=2") == "3\n"
+    assert own_home.run("call", "nobody").returncode == 2
 
 
 def test_a_text_that_cannot_be_encoded_is_printed_with_an_escape(home: Home) -> None:
@@ -187,19 +188,13 @@ def test_without_a_terminal_a_question_is_declined(home: Home, server: str) -> N
 
 
 def test_on_a_terminal_a_question_is_asked(home: Home, server: str) -> None:
-    terminal = Terminal([HEARTH, "call", server, "elicit"], home.environment)
-    terminal.read_until("[Y/n]")
-    terminal.type("y\n")
-    terminal.read_until("name")
-    terminal.type("\nAda\n")
-    assert terminal.finish() == 0
-    assert "It needs an answer." in terminal.seen
-    assert '"content": {"name": "Ada"}' in terminal.seen
+    seen = home.at_terminal(0, "call", server, "elicit", answers={"[Y/n]": "y\n", "name": "\nAda\n"})
+    assert "It needs an answer." in seen
+    assert '"content": {"name": "Ada"}' in seen
 
 
 def test_the_folder_is_the_root(home: Home) -> None:
-    listed = json.loads(said(home, "old", "roots"))
-    assert listed == [f"file://{home.home}"]
+    assert json.loads(said(home, "old", "roots")) == [f"file://{home.home}"]
 
 
 def test_what_only_a_model_can_answer_fails_the_tool_and_nothing_else(home: Home, server: str) -> None:
@@ -207,27 +202,22 @@ def test_what_only_a_model_can_answer_fails_the_tool_and_nothing_else(home: Home
 
 
 def test_progress_is_shown_on_a_terminal(home: Home) -> None:
-    terminal = Terminal([HEARTH, "call", "demo", "slow", "seconds=2.5", "steps=5"], home.environment)
-    terminal.read_until("[####")
-    assert terminal.finish() == 0
-    assert "5 steps done" in terminal.seen
+    seen = home.at_terminal(0, "call", "demo", "slow", "seconds=2.5", "steps=5")
+    assert "[####" in seen
+    assert "5 steps done" in seen
 
 
-def cancelled(home: Home, server: str, mark: str) -> bool:
-    """Whether the server was told, sooner or later."""
+def await_cancel(home: Home, server: str, mark: str) -> None:
+    """Wait until the server was told."""
     until(lambda: mark in json.loads(said(home, server, "cancelled")))
-    return True
 
 
 def test_ctrl_c_cancels_the_call(home: Home, server: str) -> None:
     mark = f"interrupted-{server}"
-    terminal = Terminal([HEARTH, "call", server, "waiting", f"mark={mark}"], home.environment)
     # It is shown while the call is under way: by then the server has said how far it is.
-    terminal.read_until("50%")
-    terminal.type("\x03")
-    assert terminal.finish() == 130
-    assert "hearth: interrupted." in terminal.seen
-    assert cancelled(home, server, mark)
+    seen = home.at_terminal(130, "call", server, "waiting", f"mark={mark}", answers={"50%": "\x03"})
+    assert "hearth: interrupted." in seen
+    await_cancel(home, server, mark)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -237,13 +227,13 @@ def test_a_call_that_is_told_to_end_is_cancelled(home: Home, server: str, number
     terminal.read_until("50%")
     terminal.process.send_signal(number)
     assert terminal.finish() == 130
-    assert cancelled(home, server, mark)
+    await_cancel(home, server, mark)
 
 
 def test_a_call_that_takes_too_long_is_cancelled(home: Home, server: str) -> None:
     mark = f"late-{server}"
     assert "did not answer within 0.3 s" in home.fails(1, "call", server, "waiting", f"mark={mark}", "--timeout", "0.3")
-    assert cancelled(home, server, mark)
+    await_cancel(home, server, mark)
 
 
 def test_a_killed_call_leaves_no_session(home: Home) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cli_home import HEARTH, Home, Lines, scratch_home
+from e2e.cli_home import HEARTH, Home, Lines, read, scratch_home, write
+from e2e.conftest import missing
 from e2e.terminal import Terminal
 from hearth.cli.completion import SHELLS, separate_prefix, split_line
 
@@ -27,11 +28,8 @@ def home() -> Iterator[Home]:
 
 
 def needs(shell: str) -> None:
-    if shutil.which(shell):
-        return
-    if os.environ.get("CI"):
-        pytest.fail(f"{shell} is not installed")
-    pytest.skip(f"{shell} is not installed")
+    if not shutil.which(shell):
+        missing(f"{shell} is not installed")
 
 
 class Shell:
@@ -50,11 +48,10 @@ class Shell:
         self.terminal.read_until(PROMPT)
 
     def _bash(self, home: Home, pipe: str) -> list[str]:
-        startup = os.path.join(home.folder, "bashrc")
-        with open(startup, "w", encoding="utf-8") as file:
-            # As bash-completion does with the first TAB.
-            file.write(f". ~/.local/share/bash-completion/completions/hearth\nPS1='{PROMPT}'\n")
-            file.write(f"""bind -x '"\\C-g": "echo $READLINE_LINE >{pipe}"'\n""")
+        # As bash-completion does with the first TAB.
+        text = f". ~/.local/share/bash-completion/completions/hearth\nPS1='{PROMPT}'\n"
+        text += f"""bind -x '"\\C-g": "echo $READLINE_LINE >{pipe}"'\n"""
+        startup = write(os.path.join(home.folder, "bashrc"), text)
         return ["bash", "--noprofile", "--rcfile", startup, "-i"]
 
     def _zsh(self, home: Home, pipe: str) -> list[str]:
@@ -107,13 +104,8 @@ def fish(home: Home, line: str) -> dict[str, str]:
     needs("fish")
     assert home.run("completion", "install", "fish").returncode == 0
     # The function of the prompt and the like are not wanted; the folder of completions is.
-    done = subprocess.run(
-        ["fish", "-c", f'complete -C "{line}"'],
-        env=home.environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = ["fish", "-c", f'complete -C "{line}"']
+    done = subprocess.run(command, env=home.environment, capture_output=True, text=True, check=True)
     rows = (row.partition("\t") for row in done.stdout.splitlines())
     return {value: description for value, _, description in rows}
 
@@ -138,37 +130,28 @@ def test_fish_lists_the_verbs_of_tools(home: Home) -> None:
 
 
 def test_installing_twice_changes_nothing_and_removing_leaves_nothing(home: Home) -> None:
-    with open(os.path.join(home.home, ".zshrc"), "w", encoding="utf-8") as file:
-        file.write("alias a=b")
+    startup = write(os.path.join(home.home, ".zshrc"), "alias a=b")
     for shell in SHELLS:
         shown = home.json("completion", "install", shell, "--dry-run", "--json")
         done = home.json("completion", "install", shell, "--json")
         assert shown["changed"] == done["changed"]
         assert home.json("completion", "install", shell, "--json")["changed"] == []
-        with open(done["path"], encoding="utf-8") as file:
-            assert file.read().strip() == home.run("completion", shell).stdout.strip()
+        assert read(done["path"]).strip() == home.run("completion", shell).stdout.strip()
         home.run("completion", "install", shell, "--remove")
         assert not os.path.exists(done["path"])
-    with open(os.path.join(home.home, ".zshrc"), encoding="utf-8") as file:
-        assert file.read() == "alias a=b\n"
+    assert read(startup) == "alias a=b\n"
 
 
 def test_a_block_without_its_end_costs_no_line_of_the_startup_file(home: Home) -> None:
-    path = os.path.join(home.home, ".zshrc")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("# first\n# >>> hearth completion >>>\nalias last=true\n")
+    path = write(os.path.join(home.home, ".zshrc"), "# first\n# >>> hearth completion >>>\nalias last=true\n")
     home.run("completion", "install", "zsh")
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
+    text = read(path)
     assert text.startswith("# first\n") and text.endswith("\nalias last=true\n")
 
 
 def test_the_shell_is_that_of_the_environment(home: Home) -> None:
-    done = home.run("completion", "install", "--dry-run", "--json", SHELL="/usr/bin/fish")
-    assert '"fish"' in done.stdout
-    refused = home.run("completion", "install", SHELL="/bin/tcsh")
-    assert refused.returncode == 2
-    assert "Name your shell: bash, zsh, fish" in refused.stderr
+    assert '"fish"' in home.run("completion", "install", "--dry-run", "--json", SHELL="/usr/bin/fish").stdout
+    assert "Name your shell: bash, zsh, fish" in home.fails(2, "completion", "install", SHELL="/bin/tcsh")
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(home: Home) -> None:

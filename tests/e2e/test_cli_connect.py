@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from e2e.cli_home import HEARTH, Bridge, Home
-from e2e.terminal import Terminal
+from e2e.cli_home import Bridge, Home, read, write
 
 
 def test_the_printed_command_leads_to_the_one_daemon_with_a_client_s_environment(home: Home) -> None:
@@ -55,60 +54,46 @@ def test_the_profile_stands_in_the_arguments(home: Home) -> None:
     assert entry["args"][-4:-2] == ["--profile", "work"]
 
 
-def write_cursor(home: Home) -> str:
-    path = os.path.join(home.home, ".cursor", "mcp.json")
-    os.mkdir(os.path.dirname(path))
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(
-            '{\n\t// mine\n\t"mcpServers": {"demo": {"command": "demo", "env": {"TOKEN": "s3cret-s3cret"}}},\n}\n'
-        )
-    return path
+CONFIG = '[mcpServers.demo]\ncommand = "demo"\nenv = { TOKEN = "s3cret-s3cret" }\n'
+CURSOR = '{\n\t// mine\n\t"mcpServers": {"demo": {"command": "demo", "env": {"TOKEN": "s3cret-s3cret"}}},\n}\n'
 
 
-def content(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+@pytest.fixture
+def cursor(home: Home) -> str:
+    """Cursor's file, with one server."""
+    return write(os.path.join(home.home, ".cursor", "mcp.json"), CURSOR)
 
 
-def test_a_client_s_entry_gives_way_to_one_that_works_and_comes_back(home: Home) -> None:
-    home.write_config('[mcpServers.demo]\ncommand = "demo"\nenv = { TOKEN = "s3cret-s3cret" }\n')
-    path = write_cursor(home)
-    former = content(path)
-    assert home.run("connect", "cursor", "--yes", "--no-try").returncode == 0
-    entry = json.loads(content(path).replace(b"// mine", b"").replace(b"},\n}", b"}\n}"))["mcpServers"]["demo"]
+def test_a_client_s_entry_gives_way_to_one_that_works_and_comes_back(home: Home, cursor: str) -> None:
+    home.write_config(CONFIG)
+    home.ok("connect", "cursor", "--yes", "--no-try")
+    entry = json.loads(read(cursor).replace("// mine", "").replace("},\n}", "}\n}"))["mcpServers"]["demo"]
     home.configure_demo()
     with Bridge(home, command=[entry["command"], *entry["args"]]) as bridge:
         names = {tool["name"] for tool in bridge.ask("tools/list")["result"]["tools"]}
         assert {"add", "count", "slow", "whoami"} == names
     done = home.run("disconnect", "--all")
     assert (done.returncode, done.stderr) == (0, "")
-    assert content(path) == former
+    assert read(cursor) == CURSOR
 
 
-def test_an_entry_whose_server_does_not_answer_through_hearth_is_left_alone(home: Home) -> None:
-    home.write_config('[mcpServers.demo]\ncommand = "demo"\nenv = { TOKEN = "s3cret-s3cret" }\n')
-    path = write_cursor(home)
-    former = content(path)
+def test_an_entry_whose_server_does_not_answer_through_hearth_is_left_alone(home: Home, cursor: str) -> None:
+    home.write_config(CONFIG)
     document = home.json("connect", "cursor", "--yes", "--json")
     assert [(each["name"], "'demo' was not found" in each["reason"]) for each in document["left"]] == [("demo", True)]
-    assert content(path) == former
+    assert read(cursor) == CURSOR
     done = home.run("connect", "cursor", "--yes")
     assert "Cursor: demo stays as it is: no answer through Hearth: " in done.stderr
-    assert content(path) == former
+    assert read(cursor) == CURSOR
 
 
 @pytest.mark.parametrize("disabled", ["", "disabled = true\n"])
-def test_a_server_is_tried_before_the_entry_of_a_client_gives_way(home: Home, disabled: str) -> None:
-    config = home.configure_demo()
-    with open(config, "a", encoding="utf-8") as file:
-        file.write(disabled)
+def test_a_server_is_tried_before_the_entry_of_a_client_gives_way(home: Home, cursor: str, disabled: str) -> None:
+    home.write_config(read(home.configure_demo()) + disabled)
     server = {"command": sys.executable, "args": ["-I", "-m", "hearth.demo.server"]}
-    path = os.path.join(home.home, ".cursor", "mcp.json")
-    os.mkdir(os.path.dirname(path))
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"mcpServers": {"demo": server}}, file)
-    assert home.run("connect", "cursor", "--yes").returncode == 0
-    entry = json.loads(content(path))["mcpServers"]["demo"]
+    write(cursor, json.dumps({"mcpServers": {"demo": server}}))
+    home.ok("connect", "cursor", "--yes")
+    entry = json.loads(read(cursor))["mcpServers"]["demo"]
     assert (entry == server) == bool(disabled)
 
 
@@ -116,20 +101,18 @@ def test_a_launcher_whose_interpreter_is_gone_is_found_and_repaired_by_doctor(ho
     home.configure_demo()
     os.mkdir(os.path.join(home.home, ".cursor"))
     path = os.path.join(home.home, ".cursor", "mcp.json")
-    assert home.run("connect", "cursor", "--yes").returncode == 0
-    entry = json.loads(content(path))["mcpServers"]["hearth"]
+    home.ok("connect", "cursor", "--yes")
+    entry = json.loads(read(path))["mcpServers"]["hearth"]
     assert entry["command"] == os.path.join(home.home, ".local", "state", "hearth", "hearth-bridge")
-    script = content(entry["command"])
-    assert script.startswith(f"#!{sys.executable} -IS\n".encode())
-    with open(entry["command"], "wb") as file:
-        file.write(script.replace(sys.executable.encode(), b"/gone/bin/python", 1))
-    findings = json.loads(home.run("doctor", "--json").stdout)["findings"]
-    (found,) = [each for each in findings if each["id"] == "clients.bridge"]
+    script = read(entry["command"])
+    assert script.startswith(f"#!{sys.executable} -IS\n")
+    write(entry["command"], script.replace(sys.executable, "/gone/bin/python", 1))
+    (found,) = [each for each in home.findings() if each["id"] == "clients.bridge"]
     assert "/gone/bin/python" in found["message"]
     home.run("doctor", "--fix", "--yes")
     # The entry is as it was; the file that it names is right again.
-    assert json.loads(content(path))["mcpServers"]["hearth"] == entry
-    assert content(entry["command"]) == script
+    assert json.loads(read(path))["mcpServers"]["hearth"] == entry
+    assert read(entry["command"]) == script
     bridge = Bridge(home, command=[entry["command"], *entry["args"]])
     try:
         assert bridge.open()["result"]["serverInfo"]
@@ -138,16 +121,11 @@ def test_a_launcher_whose_interpreter_is_gone_is_found_and_repaired_by_doctor(ho
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 5)])
-def test_a_person_is_shown_the_change_in_colour_and_asked(home: Home, answer: str, code: int) -> None:
-    path = write_cursor(home)
-    former = content(path)
-    shown = Terminal([HEARTH, "connect", "cursor"], home.environment)
-    shown.read_until("Change it?")
-    shown.type(f"{answer}\n")
-    assert shown.finish() == code
-    assert "\x1b[32m+" in shown.seen
-    assert "s3cret" not in shown.seen
-    assert (content(path) == former) == (answer == "n")
+def test_a_person_is_shown_the_change_in_colour_and_asked(home: Home, cursor: str, answer: str, code: int) -> None:
+    seen = home.at_terminal(code, "connect", "cursor", answers={"Change it?": f"{answer}\n"})
+    assert "\x1b[32m+" in seen
+    assert "s3cret" not in seen
+    assert (read(cursor) == CURSOR) == (answer == "n")
 
 
 def test_typed_with_options_before_the_verb_the_bridge_is_still_reached(home: Home) -> None:

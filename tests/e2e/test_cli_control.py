@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, Lines, read, until
+from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, Lines, read, until, write
 from e2e.terminal import Terminal
 from hearth.host import processes
 
@@ -110,7 +110,7 @@ def test_a_restart_when_quiet_lets_a_call_finish_that_the_drain_would_have_cut_o
         pid = daemon_pid(home)
         bridge.begin("tools/call", name="demo__slow", arguments={"seconds": 2})
         until(lambda: home.json("status", "--json")["sessions"][0]["inFlight"] == 1)
-        assert f"pid {pid} (mcp): going out as soon as no call is in flight." in home.ok("restart", "--when-quiet")
+        assert f"pid {pid} (mcp): shutting down as soon as no call is in flight." in home.ok("restart", "--when-quiet")
         assert daemon_pid(home) == pid
         assert not bridge.answer()["result"].get("isError")
         until(lambda: not runs(pid))
@@ -161,10 +161,7 @@ def test_a_server_is_not_restarted_with_the_options_of_daemons(home: Home) -> No
 @pytest.mark.parametrize(("answer", "code"), [("n\n", 5), ("y\n", 0)])
 def test_at_a_terminal_the_person_is_asked_and_decides(home: Home, bridge: Bridge, answer: str, code: int) -> None:
     pid = daemon_pid(home)
-    terminal = Terminal([HEARTH, "stop"], home.environment)
-    assert "test-agent" in terminal.read_until("[y/N]")
-    terminal.type(answer)
-    assert terminal.finish() == code
+    assert "test-agent" in home.at_terminal(code, "stop", answers={"[y/N]": answer}).partition("[y/N]")[0]
     assert runs(pid) == (code == 5)
 
 
@@ -244,31 +241,24 @@ def test_serve_runs_in_the_foreground_until_it_is_interrupted(home: Home) -> Non
 
 def test_logs_shows_the_end_of_the_file_and_follows_it(home: Home, bridge: Bridge) -> None:
     daemon_pid(home)
-    whole = home.run("logs", "-n", "1000")
-    assert whole.returncode == 0, whole.stderr
-    assert home.run("logs", "-n", "1").stdout == whole.stdout.splitlines(keepends=True)[-1]
+    whole = home.ok("logs", "-n", "1000").splitlines(keepends=True)
+    assert home.run("logs", "-n", "1").stdout == whole[-1]
     with following(home, "-n", "1") as lines:
-        assert lines.next().decode() == whole.stdout.splitlines()[-1]
+        assert lines.next().decode() == whole[-1].rstrip("\n")
         home.write_config("nonsense = 1\n")
         assert home.run("reload", "--yes").returncode == 2
         assert b"nonsense" in lines.next()
 
 
 def test_logs_follows_the_file_over_a_rotation(home: Home) -> None:
-    path = os.path.join(home.home, ".local", "state", "hearth", "logs", "mcp.log")
-    os.makedirs(os.path.dirname(path))
-    write_line(path, "first")
+    path = write(os.path.join(home.home, ".local", "state", "hearth", "logs", "mcp.log"), "first\n")
     with following(home) as lines:
         assert lines.next() == b"first"
-        write_line(path, "second")
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("second\n")
         os.rename(path, path + ".1")
-        write_line(path, "third")
+        write(path, "third\n")
         assert [lines.next(), lines.next()] == [b"second", b"third"]
-
-
-def write_line(path: str, text: str) -> None:
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(text + "\n")
 
 
 def test_a_profile_that_was_typed_is_served_also_where_the_environment_names_a_config(home: Home) -> None:

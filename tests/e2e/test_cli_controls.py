@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cli_home import HEARTH, Bridge, Home, scratch_home
+from e2e.cli_home import HEARTH, Bridge, Home, scratch_home, write
 from e2e.fixtures.hostile_server import COLOUR, PARAMETER, TOOL, WEAPON
 from e2e.terminal import Terminal
-from hearth.control_chars import UNSAFE
+from hearth.masking import UNSAFE
 
 SERVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fixtures", "hostile_server.py")
 # As a config may name a server: TOML has escapes for all of it.
@@ -33,12 +33,8 @@ def home() -> Iterator[Home]:
         )
         bridge = Bridge(made, "--server", NAME, "--role", f"role{WEAPON}", "--agent-id", f"agent{WEAPON}")
         try:
-            bridge.ask(
-                "initialize",
-                protocolVersion="2025-11-25",
-                capabilities={},
-                clientInfo={"name": f"client{WEAPON}", "version": WEAPON},
-            )
+            client = {"name": f"client{WEAPON}", "version": WEAPON}
+            bridge.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=client)
             assert bridge.ask("tools/call", name="plain", arguments={})["error"]
             assert made.run("call", "bad" + NAME, "plain").returncode == 1
             yield made
@@ -124,11 +120,10 @@ def plain_home() -> Iterator[Home]:
 
 def test_the_diff_of_a_client_s_file_has_its_colours_and_none_of_the_file_s(plain_home: Home) -> None:
     entry = {"command": sys.executable, "args": [SERVER]}
-    with open(os.path.join(plain_home.home, ".claude.json"), "w", encoding="utf-8") as file:
-        json.dump({"mcpServers": {f"{COLOUR}mine{WEAPON}\n+ forged": entry}}, file, indent="\t")
-    assert plain_home.run("import", "claude-code", "--yes").returncode == 0
-    terminal = Terminal([HEARTH, "connect", "claude-code", "--dry-run", "--no-try"], plain_home.environment)
-    assert terminal.finish() == 0
-    assert "\x1b[36m@@ mcpServers.\ufffd" in terminal.seen
-    assert "\n+ forged" not in terminal.seen
-    assert UNSAFE.findall(OWN.sub("", terminal.seen)) == []
+    text = json.dumps({"mcpServers": {f"{COLOUR}mine{WEAPON}\n+ forged": entry}}, indent="\t")
+    write(os.path.join(plain_home.home, ".claude.json"), text)
+    plain_home.ok("import", "claude-code", "--yes")
+    seen = plain_home.at_terminal(0, "connect", "claude-code", "--dry-run", "--no-try")
+    assert "\x1b[36m@@ mcpServers.\ufffd" in seen
+    assert "\n+ forged" not in seen
+    assert UNSAFE.findall(OWN.sub("", seen)) == []

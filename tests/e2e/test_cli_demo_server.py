@@ -50,8 +50,7 @@ def test_the_server_ends_with_its_input_after_it_has_answered() -> None:
 
 def test_a_client_that_has_gone_is_no_traceback() -> None:
     command = f'printf \'%s\\n%s\\n\' \'{{"id":1,"method":"ping"}}\' x | {" ".join(SERVER)} | true'
-    done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=30, check=True)
-    assert done.stderr == b""
+    assert subprocess.run(["sh", "-c", command], capture_output=True, timeout=30, check=True).stderr == b""
 
 
 def test_only_the_standard_library_is_loaded() -> None:

@@ -6,12 +6,11 @@ import os
 import signal
 import socket
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.cli_home import Bridge, Home, attached_bridge
+from e2e.cli_home import Bridge, Home, read, write
 from hearth.daemon.acceptor import CONTROL_PLACES
 
 
@@ -46,12 +45,10 @@ def test_a_working_setup_has_nothing_broken(home: Home) -> None:
     assert "Nothing is broken" in home.run("doctor").stdout
 
 
-def test_a_running_daemon_is_recognised(home: Home) -> None:
-    for bridge in attached_bridge(home):
-        assert isinstance(bridge, Bridge)
-        found = findings(home, 0)
-        assert "running as pid" in found["daemon.state"]["message"]
-        assert found["socket.file"]["state"] == "ok"
+def test_a_running_daemon_is_recognised(home: Home, bridge: Bridge) -> None:
+    found = findings(home, 0)
+    assert "running as pid" in found["daemon.state"]["message"]
+    assert found["socket.file"]["state"] == "ok"
 
 
 def test_without_a_config_there_is_a_note(home: Home) -> None:
@@ -99,8 +96,7 @@ def test_a_runtime_folder_open_to_others_is_broken(home: Home) -> None:
 
 
 def test_a_file_where_the_runtime_folder_should_be_is_broken(home: Home) -> None:
-    with open(os.path.dirname(home.socket), "w", encoding="utf-8"):
-        pass
+    write(os.path.dirname(home.socket), "")
     assert "folders.runtime" in broken(home)
 
 
@@ -118,13 +114,12 @@ def test_a_link_where_the_runtime_folder_should_be_is_broken(home: Home) -> None
 
 
 def test_a_runtime_folder_that_cannot_be_made_is_broken_however_much_of_it_is_missing(home: Home) -> None:
-    with open(os.path.join(home.folder, "file"), "w", encoding="utf-8"):
-        pass
-    named = os.path.join(home.folder, "file", "user", "99999")
+    path = write(os.path.join(home.folder, "file"), "")
+    named = os.path.join(path, "user", "99999")
     found = broken(home, XDG_RUNTIME_DIR=named)
     told = json.loads(home.run("doctor", "--json", XDG_RUNTIME_DIR=named).stdout)["findings"]
     assert [finding["state"] for finding in told].count("broken") == 1, "one cause is told once"
-    assert os.path.join(home.folder, "file") + " is not a folder" in found["folders.runtime"]["message"]
+    assert f"{path} is not a folder" in found["folders.runtime"]["message"]
 
 
 def test_a_runtime_folder_that_will_be_made_is_well(home: Home) -> None:
@@ -133,50 +128,47 @@ def test_a_runtime_folder_that_will_be_made_is_well(home: Home) -> None:
 
 
 def test_a_state_folder_that_cannot_be_made_is_broken(home: Home) -> None:
-    path = os.path.join(home.folder, "file")
-    with open(path, "w", encoding="utf-8"):
-        pass
+    path = write(os.path.join(home.folder, "file"), "")
     found = broken(home, XDG_STATE_HOME=path)["folders.state"]
     assert path in found["message"] and path in found["fix"]
 
 
-def test_a_daemon_that_hangs_is_broken_and_named(home: Home) -> None:
-    for _ in attached_bridge(home):
-        pid = home.json("status", "--json")["pid"]
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            found = broken(home)["daemon.silent"]
-        finally:
-            os.kill(pid, signal.SIGCONT)
-        assert "does not answer" in found["message"]
-        assert f"kill -9 {pid}" in found["fix"]
+@pytest.fixture
+def pid(home: Home, bridge: Bridge) -> int:
+    """The process of a daemon with a client."""
+    return int(home.json("status", "--json")["pid"])
 
 
-def test_a_daemon_that_is_full_is_told_from_one_that_hangs(home: Home) -> None:
-    for _ in attached_bridge(home):
-        pid = home.json("status", "--json")["pid"]
-        home.write_config(f"max_connections = 1\n{Path(home.configure_demo()).read_text()}")
-        assert home.run("reload", "--yes").returncode == 0
-        with contextlib.ExitStack() as held:
-            for _ in range(CONTROL_PLACES):
-                control = held.enter_context(socket.socket(socket.AF_UNIX))
-                control.connect(home.socket)
-                # The beginning of a frame: a command that is slow.
-                control.sendall(b"\0")
-            found = broken(home)["daemon.full"]
-            assert "max_connections" in found["message"] and str(pid) in found["message"]
-            assert "kill" not in found["fix"]
-            for words in (["status"], ["stop", "--yes"], ["reload"], ["sessions"], ["restart", "--yes"]):
-                assert "9 connections are open already (max_connections)" in home.fails(4, *words)
-        assert home.json("status", "--json")["pid"] == pid
+def test_a_daemon_that_hangs_is_broken_and_named(home: Home, pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        found = broken(home)["daemon.silent"]
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert "does not answer" in found["message"]
+    assert f"kill -9 {pid}" in found["fix"]
 
 
-def test_a_daemon_whose_socket_was_removed_is_broken_and_named(home: Home) -> None:
-    for _ in attached_bridge(home):
-        pid = home.json("status", "--json")["pid"]
-        os.unlink(home.socket)
-        found = broken(home)["socket.gone"]
-        assert str(pid) in found["message"]
+def test_a_daemon_that_is_full_is_told_from_one_that_hangs(home: Home, pid: int) -> None:
+    home.write_config(f"max_connections = 1\n{read(home.configure_demo())}")
+    home.ok("reload", "--yes")
+    with contextlib.ExitStack() as held:
+        for _ in range(CONTROL_PLACES):
+            control = held.enter_context(socket.socket(socket.AF_UNIX))
+            control.connect(home.socket)
+            # The beginning of a frame: a command that is slow.
+            control.sendall(b"\0")
+        found = broken(home)["daemon.full"]
+        assert "max_connections" in found["message"] and str(pid) in found["message"]
+        assert "kill" not in found["fix"]
+        for words in (["status"], ["stop", "--yes"], ["reload"], ["sessions"], ["restart", "--yes"]):
+            assert "9 connections are open already (max_connections)" in home.fails(4, *words)
+    assert home.json("status", "--json")["pid"] == pid
+
+
+def test_a_daemon_whose_socket_was_removed_is_broken_and_named(home: Home, pid: int) -> None:
+    os.unlink(home.socket)
+    assert str(pid) in broken(home)["socket.gone"]["message"]
 
 
 def test_a_folder_where_the_socket_should_be_is_broken(home: Home) -> None:
@@ -196,11 +188,9 @@ def test_a_socket_that_was_left_over_is_told_from_one_that_is_held(home: Home) -
     assert findings(home, 0)["socket.dead"]["state"] == "note"
 
 
-def test_a_registry_whose_process_is_gone_is_a_note(home: Home) -> None:
-    for bridge in attached_bridge(home):
-        pid = home.json("status", "--json")["pid"]
-        bridge.end()
-        os.kill(pid, 9)
-        found = findings(home, 0)["daemon.stale"]
-        assert found["state"] == "note"
-        assert str(pid) in found["message"]
+def test_a_registry_whose_process_is_gone_is_a_note(home: Home, bridge: Bridge, pid: int) -> None:
+    bridge.end()
+    os.kill(pid, 9)
+    found = findings(home, 0)["daemon.stale"]
+    assert found["state"] == "note"
+    assert str(pid) in found["message"]

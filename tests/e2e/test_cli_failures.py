@@ -1,13 +1,11 @@
 """A server that failed: one state and one cause everywhere, whoever is attached; and what the log has of it."""
 
-import json
 import os
 import shlex
 import sys
 from typing import Any
 
-from e2e.cli_home import HEARTH, Bridge, Home
-from e2e.terminal import Terminal
+from e2e.cli_home import Bridge, Home, write
 
 VARIABLE_CAUSE = "ended (exit code 3) before it answered; its last words: GITHUB_TOKEN is not set"
 STDOUT_CAUSE = "printed to stdout, which is for MCP only: Listening with ***"
@@ -85,8 +83,7 @@ def test_a_server_that_works_again_has_failed_no_longer(home: Home) -> None:
     home.write_config("idle_timeout = 0\n" + server.replace("start_timeout = 1\n", ""))
     assert home.run("call", "flaky", "count").returncode == 1
     assert states(home.json("upstreams", "--json")).keys() == {"flaky"}
-    with open(os.path.join(home.home, "mended"), "w", encoding="utf-8"):
-        pass
+    write(os.path.join(home.home, "mended"), "")
     assert home.run("call", "flaky", "count").returncode == 0
     assert states(home.json("upstreams", "--json")) == {}
     assert home.run("stop", "--yes").returncode == 0
@@ -104,16 +101,11 @@ def test_doctor_names_the_missing_variable_and_the_stdout_of_servers(home: Home)
     configure(home)
     fail(home)
     assert home.run("call", "banner", "count").returncode == 0
-    found = {(each["id"], each["subject"]): each for each in home_findings(home)}
+    found = {(each["id"], each["subject"]): each for each in home.findings()}
     assert "hearth secret set GITHUB_TOKEN" in found["servers.variable", "lacking"]["fix"]
     assert found["servers.stdout", "noisy"]["state"] == "broken"
     assert found["servers.stdout", "banner"]["state"] == "note"
     assert "Welcome" in found["servers.stdout", "banner"]["message"]
-
-
-def home_findings(home: Home) -> list[dict[str, Any]]:
-    findings: list[dict[str, Any]] = json.loads(home.run("doctor", "--json").stdout)["findings"]
-    return findings
 
 
 def test_a_variable_that_is_set_nowhere_is_found_once_before_and_after_a_call(home: Home) -> None:
@@ -121,7 +113,7 @@ def test_a_variable_that_is_set_nowhere_is_found_once_before_and_after_a_call(ho
         'idle_timeout = 0\n[mcpServers.a]\nurl = "http://127.0.0.1:9/mcp"\nheaders = { X = "${NOT_SET_ANYWHERE}" }\n'
     )
     for _ in range(2):
-        found = [each for each in home_findings(home) if each["subject"] == "a"]
+        found = [each for each in home.findings() if each["subject"] == "a"]
         assert [(each["id"], each["state"]) for each in found] == [("servers.reference", "broken")]
         assert "NOT_SET_ANYWHERE" in found[0]["message"]
         assert home.run("call", "a", "anything").returncode == 1
@@ -144,18 +136,11 @@ def test_the_line_on_stdout_is_in_both_logs_cut_and_masked(home: Home) -> None:
 def test_on_a_narrow_terminal_a_session_has_its_server_role_and_agent_on_one_line(home: Home) -> None:
     home.configure_demo()
     with Bridge(home, "--server", "demo", "--role", "reviewer", "--agent-id", "agent-7"):
-        terminal = Terminal([HEARTH, "sessions"], home.environment | {"COLUMNS": "80"})
-        assert terminal.finish() == 0
-        lines = terminal.seen.splitlines()
+        lines = home.at_terminal(0, "sessions", COLUMNS="80").splitlines()
         (row,) = [line for line in lines if "test-agent" in line]
         assert all(len(line) <= 80 for line in lines)
-        assert row.split()[1:][:5] == [
-            home.json("sessions", "--json")[0]["id"],
-            "test-agent",
-            "1.0",
-            "demo",
-            "reviewer",
-        ]
+        session = home.json("sessions", "--json")[0]["id"]
+        assert row.split()[1:][:5] == [session, "test-agent", "1.0", "demo", "reviewer"]
         assert "agent-7" in row
 
 

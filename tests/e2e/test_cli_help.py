@@ -9,8 +9,7 @@ import sys
 import click
 import pytest
 
-from e2e.cli_home import HEARTH, Home, attached_bridge
-from e2e.terminal import Terminal
+from e2e.cli_home import Home, attached_bridge
 from hearth.cli.main import VERBS, WITHOUT_TARGET, cli
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -45,8 +44,7 @@ def test_the_daemon_may_be_named_before_the_verb_or_after_it_or_in_the_environme
     path = home.write_config("", "work")
     assert home.json("--profile", "work", "status", "--json")["configPath"] == path
     assert home.json("status", "--profile", "work", "--json")["configPath"] == path
-    done = home.run("status", "--json", HEARTH_CONFIG=path)
-    assert json.loads(done.stdout)["configPath"] == path
+    assert json.loads(home.run("status", "--json", HEARTH_CONFIG=path).stdout)["configPath"] == path
 
 
 @pytest.mark.parametrize("words", [("version",), ("status",), ("sessions",), ("upstreams",), ("tools",), ("doctor",)])
@@ -58,31 +56,25 @@ def test_json_is_json_and_has_no_colour(home: Home, words: tuple[str, ...]) -> N
 
 def test_colour_is_for_terminals(home: Home) -> None:
     assert ESCAPE not in home.run("doctor").stdout
-    shown = Terminal([HEARTH, "doctor"], home.environment)
-    assert shown.finish() == 0
-    assert f"{ESCAPE}[3" in shown.seen
+    assert f"{ESCAPE}[3" in home.at_terminal(0, "doctor")
 
 
 @pytest.mark.parametrize("unwanted", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 @pytest.mark.parametrize("verb", ["doctor", "logs"])
 def test_colour_is_not_shown_where_it_is_unwanted(home: Home, verb: str, unwanted: dict[str, str]) -> None:
     # `logs` fails here: there is no log yet.
-    plain = Terminal([HEARTH, verb], home.environment | unwanted)
-    assert plain.finish() == (verb == "logs")
-    assert "hearth" in plain.seen
-    assert f"{ESCAPE}[3" not in plain.seen
+    seen = home.at_terminal(int(verb == "logs"), verb, **unwanted)
+    assert "hearth" in seen
+    assert f"{ESCAPE}[3" not in seen
 
 
 def test_output_into_a_closed_pipe_is_no_traceback(home: Home) -> None:
-    command = f"'{HEARTH}' --help | true"
-    done = subprocess.run(["sh", "-c", command], env=home.environment, capture_output=True, text=True, check=False)
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in home.shell("hearth --help | true").stderr
 
 
 @pytest.mark.parametrize("words", ["status", "--help", "config show", "sessions --json"])
 def test_a_full_disk_is_one_sentence(home: Home, words: str) -> None:
-    command = f"'{HEARTH}' {words} > /dev/full"
-    done = subprocess.run(["sh", "-c", command], env=home.environment, capture_output=True, text=True, check=False)
+    done = home.shell(f"hearth {words} > /dev/full")
     assert done.returncode == 1
     assert done.stderr == "hearth: standard output cannot be written to: No space left on device.\n"
 
@@ -90,8 +82,7 @@ def test_a_full_disk_is_one_sentence(home: Home, words: str) -> None:
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("verb", ["status", "doctor", "stop"])
 def test_closed_streams_keep_nothing_from_being_done(home: Home, verb: str, closed: str) -> None:
-    command = f"'{HEARTH}' {verb} {closed}"
-    done = subprocess.run(["sh", "-c", command], env=home.environment, capture_output=True, text=True, check=False)
+    done = home.shell(f"hearth {verb} {closed}")
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -99,10 +90,7 @@ def test_closed_streams_keep_nothing_from_being_done(home: Home, verb: str, clos
 def test_a_relative_config_in_a_folder_that_is_gone_is_one_sentence(home: Home, verb: str) -> None:
     gone = os.path.join(home.folder, "gone")
     os.mkdir(gone)
-    command = f"rmdir '{gone}'; '{HEARTH}' {verb} --config mcp.json </dev/null"
-    done = subprocess.run(
-        ["sh", "-c", command], env=home.environment, cwd=gone, capture_output=True, text=True, check=False
-    )
+    done = home.shell(f"rmdir '{gone}'; hearth {verb} --config mcp.json </dev/null", cwd=gone)
     assert done.returncode == 2
     assert "the current folder is gone" in done.stderr
     assert "Traceback" not in done.stderr
@@ -120,14 +108,8 @@ def test_a_verb_that_is_not_about_one_daemon_refuses_to_be_told_which(home: Home
 
 def test_every_other_verb_takes_the_name_of_a_daemon() -> None:
     context = click.Context(cli)
-    for verb in set(VERBS) - {
-        "auth",
-        "bridge",
-        "config",
-        "pack",
-        "secret",
-        "tools",
-    }:  # their own parser, or their own verbs
+    # These have their own parser, or their own verbs.
+    for verb in set(VERBS) - {"auth", "bridge", "config", "pack", "policy", "role", "secret", "tools"}:
         command = cli.get_command(context, verb)
         assert command
         assert ("profile" in {parameter.name for parameter in command.params}) == (verb not in WITHOUT_TARGET), verb
@@ -215,8 +197,7 @@ def test_the_packaged_completion_scripts_are_those_that_the_verb_prints(home: Ho
         [sys.executable, os.path.join(ROOT, "packaging", "completions.py"), home.home], capture_output=True, check=True
     )
     for shell, name in (("bash", "hearth"), ("zsh", "_hearth"), ("fish", "hearth.fish")):
-        with open(os.path.join(home.home, shell, name), encoding="utf-8") as file:
-            assert file.read().strip() == home.run("completion", shell).stdout.strip()
+        assert read(home.home, shell, name).strip() == home.run("completion", shell).stdout.strip()
 
 
 def test_help_explains_a_verb_as_its_option_does(home: Home) -> None:

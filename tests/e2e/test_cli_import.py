@@ -4,14 +4,14 @@ import functools
 import json
 import os
 import stat
-import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.cli_home import HEARTH, Home, scratch_home
-from e2e.terminal import Terminal
+from e2e import cli_home
+from e2e.cli_home import Home, read, scratch_home
 
 TOKEN = "ghp_" + "s3cr3t" * 6
 OTHER = "hunter2-s3cr3t"
@@ -60,30 +60,17 @@ def home() -> Iterator[Home]:
 
 
 def write(home: Home, name: str, content: Any) -> str:
-    path = os.path.join(home.home, name)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(content if isinstance(content, str) else json.dumps(content, indent=2))
-    return path
+    text = content if isinstance(content, str) else json.dumps(content, indent=2)
+    return cli_home.write(os.path.join(home.home, name), text)
 
 
 def config(home: Home) -> str:
-    return read(os.path.join(home.home, ".config", "hearth", "config.toml")).decode()
-
-
-def read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+    return read(os.path.join(home.home, ".config", "hearth", "config.toml"))
 
 
 def files_with(home: Home, text: str) -> list[str]:
-    found = []
-    for folder, _, names in os.walk(home.folder):
-        for name in names:
-            path = os.path.join(folder, name)
-            if os.path.isfile(path) and text.encode() in read(path):
-                found.append(os.path.relpath(path, home.home))
-    return sorted(found)
+    paths = (path for path in Path(home.folder).rglob("*") if path.is_file())
+    return sorted(os.path.relpath(path, home.home) for path in paths if text.encode() in path.read_bytes())
 
 
 def test_servers_of_all_clients_come_together_without_their_secrets(home: Home) -> None:
@@ -113,25 +100,20 @@ def test_servers_of_all_clients_come_together_without_their_secrets(home: Home) 
 
 def test_a_projects_file_is_read_only_when_asked_for(home: Home) -> None:
     os.makedirs(os.path.join(home.home, ".claude"))
-    path = write(home, "shop/.mcp.json", {"mcpServers": {"shop": {"command": "./serve"}}})
-    command = [HEARTH, "import", "--dry-run"]
-    run = functools.partial(
-        subprocess.run, env=home.environment, cwd=os.path.dirname(path), capture_output=True, text=True, timeout=30
-    )
-    assert "shop/.mcp.json is this project's" in run(command).stdout
-    taken = run([*command, "--scope", "project", "--json"])
-    (server,) = json.loads(taken.stdout)["servers"]
-    assert server["entry"] == {"command": "./serve", "cwd": os.path.dirname(path), "isolation": "workspace"}
+    folder = os.path.dirname(write(home, "shop/.mcp.json", {"mcpServers": {"shop": {"command": "./serve"}}}))
+    run = functools.partial(home.run_in, folder, "import", "--dry-run")
+    assert "shop/.mcp.json is this project's" in run().stdout
+    (server,) = json.loads(run("--scope", "project", "--json").stdout)["servers"]
+    assert server["entry"] == {"command": "./serve", "cwd": folder, "isolation": "workspace"}
 
 
 def test_a_dry_run_and_a_refusal_change_nothing(home: Home) -> None:
     write(home, ".claude.json", CLAUDE)
     before = sorted(os.listdir(home.home))
-    shown = home.run("import", "--dry-run")
-    assert shown.returncode == 0
-    assert "      https://example.com/mcp\n" in shown.stdout
-    assert "      ./mcp-build (in /srv/shop)\n" in shown.stdout
-    assert "-y @modelcontextprotocol/server-github\n" in shown.stdout
+    shown = home.ok("import", "--dry-run")
+    assert "      https://example.com/mcp\n" in shown
+    assert "      ./mcp-build (in /srv/shop)\n" in shown
+    assert "-y @modelcontextprotocol/server-github\n" in shown
     document = home.json("import", "--dry-run", "--json")
     assert [each["name"] for each in document["servers"]] == ["github", "docs", "browser", "build"]
     assert document["imported"] is False
@@ -147,9 +129,7 @@ def test_clients_are_chosen_and_a_broken_file_keeps_no_other_back(home: Home) ->
     everything = home.run("import", "--yes")
     assert everything.returncode == 0
     assert ".claude.json" in everything.stderr
-    wrong = home.run("import", "codx")
-    assert wrong.returncode == 2
-    assert "Did you mean 'codex'?" in wrong.stderr
+    assert "Did you mean 'codex'?" in home.fails(2, "import", "codx")
 
 
 @pytest.mark.parametrize(
@@ -161,8 +141,7 @@ def test_clients_are_chosen_and_a_broken_file_keeps_no_other_back(home: Home) ->
     ],
 )
 def test_a_file_that_is_named_is_imported(home: Home, name: str, content: Any, servers: list[str]) -> None:
-    path = write(home, name, content)
-    document = home.json("import", path, "--yes", "--json")
+    document = home.json("import", write(home, name, content), "--yes", "--json")
     assert [each["name"] for each in document["servers"]] == servers
 
 
@@ -174,35 +153,30 @@ def test_a_file_without_servers_is_refused(home: Home, content: str | None) -> N
 
 def test_what_an_editor_asks_for_is_asked_here(home: Home) -> None:
     write(home, ".config/Code/User/mcp.json", VSCODE)
-    left = home.run("import", "--yes")
-    assert "${input:api-key} is asked for by VS Code" in left.stdout
-    terminal = Terminal([HEARTH, "import"], home.environment)
-    terminal.read_until("Import them? [Y/n]: ")
-    assert "To be asked for: Region (shop in VS Code), Key of the shop (shop in VS Code)." in terminal.seen
-    terminal.type("\n")
-    terminal.read_until("Region (shop in VS Code) (eu, us) [eu]: ")
-    terminal.type("us\n")
-    terminal.read_until("Key of the shop (shop in VS Code): ")
-    terminal.type(OTHER + "\n")
-    assert terminal.finish() == 0
-    assert OTHER not in terminal.seen
+    assert "${input:api-key} is asked for by VS Code" in home.run("import", "--yes").stdout
+    answers = {
+        "Import them? [Y/n]: ": "\n",
+        "Region (shop in VS Code) (eu, us) [eu]: ": "us\n",
+        "Key of the shop (shop in VS Code): ": f"{OTHER}\n",
+    }
+    seen = home.at_terminal(0, "import", answers=answers)
+    assert "To be asked for: Region (shop in VS Code), Key of the shop (shop in VS Code)." in seen.partition("[Y/n]")[0]
+    assert OTHER not in seen
     assert 'args = ["shop", "us"]\nenv = { A = "x ${keyring:shop-api-key}" }' in config(home)
 
 
 def test_no_is_no(home: Home) -> None:
     write(home, ".claude.json", CLAUDE)
-    terminal = Terminal([HEARTH, "import"], home.environment)
-    terminal.read_until("Import them? [Y/n]: ")
-    terminal.type("n\n")
-    assert terminal.finish() == 5
+    home.at_terminal(5, "import", answers={"Import them? [Y/n]: ": "n\n"})
     assert not os.path.exists(os.path.join(home.home, ".config", "hearth"))
 
 
 def test_a_config_that_cannot_be_written_leaves_no_secret_behind(home: Home) -> None:
     write(home, ".claude.json", CLAUDE)
     # A link to where no file can be.
-    os.makedirs(os.path.join(home.home, ".config", "hearth"))
-    os.symlink("/dev/full/config.toml", os.path.join(home.home, ".config", "hearth", "config.toml"))
+    folder = os.path.join(home.home, ".config", "hearth")
+    os.makedirs(folder)
+    os.symlink("/dev/full/config.toml", os.path.join(folder, "config.toml"))
     done = home.run("import", "--yes")
     assert done.returncode != 0
     assert "Traceback" not in done.stderr

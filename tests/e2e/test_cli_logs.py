@@ -61,11 +61,7 @@ def test_a_name_with_odd_characters_has_a_log(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("githup", "Did you mean 'github'?"),
-        ("zzz", "Known: github, a b/c, remote."),
-    ],
+    ("name", "words"), [("githup", "Did you mean 'github'?"), ("zzz", "Known: github, a b/c, remote.")]
 )
 def test_an_unknown_name_is_told_those_that_are_configured(home: Home, name: str, words: str) -> None:
     said = home.fails(2, "logs", name)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cli_home import Home
+from e2e.cli_home import Home, write
 
 LOOKING = [
     ("status",),
@@ -45,17 +45,10 @@ def somebody_knocked(listener: socket.socket) -> bool:
 def write_registry(home: Home, pid: int, start_time: int) -> None:
     os.makedirs(os.path.dirname(home.registry), 0o700, exist_ok=True)
     entry = {
-        "daemonId": "gone",
-        "endpoint": home.socket,
-        "pid": pid,
-        "startTime": start_time,
-        "startedAt": 1.0,
-        "version": "0.1.0",
-        "protocol": 1,
-        "configHash": "",
-    }
-    with open(home.registry, "w", encoding="utf-8") as file:
-        json.dump(entry, file)
+        "daemonId": "gone", "endpoint": home.socket, "pid": pid, "startTime": start_time, "startedAt": 1.0,
+        "version": "0.1.0", "protocol": 1, "configHash": "",
+    }  # fmt: skip
+    write(home.registry, json.dumps(entry))
 
 
 def pid_of_somebody_dead() -> int:
@@ -95,8 +88,7 @@ def test_a_registry_that_names_nobody_alive_is_not_believed(home: Home, listener
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"pid": "x"}', "[" * 100_000])
 def test_a_registry_that_cannot_be_read_means_that_nothing_is_known(home: Home, content: str) -> None:
     write_registry(home, 1, 1)
-    with open(home.registry, "w", encoding="utf-8") as file:
-        file.write(content)
+    write(home.registry, content)
     assert home.json("status", "--json")["running"] is False
 
 

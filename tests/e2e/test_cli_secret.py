@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, scratch_home
-from e2e.terminal import Terminal
+from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, read, scratch_home, write
 
 VALUE = "ghp_s3cretvalue0123456789"
 SERVER = '[mcpServers.{name}]\ncommand = "true"\nenv = {{ TOKEN = "${{keyring:{secret}}}" }}\n'
@@ -38,18 +37,15 @@ def values_file(home: Home) -> str:
 
 
 def stored(home: Home) -> dict[str, str]:
-    with open(values_file(home), encoding="utf-8") as file:
-        found: dict[str, str] = json.load(file)["entries"]
+    found: dict[str, str] = json.loads(read(values_file(home)))["entries"]
     return found
 
 
 def test_a_secret_is_asked_for_without_being_shown(home: Home) -> None:
-    terminal = Terminal([HEARTH, "secret", "set", "github"], home.environment)
-    terminal.read_until("Value of github (it is not shown): ")
-    terminal.type(VALUE + "\n")
-    assert terminal.finish() == 0
-    assert VALUE not in terminal.seen
-    assert "write ${keyring:github}" in terminal.seen
+    question = "Value of github (it is not shown): "
+    seen = home.at_terminal(0, "secret", "set", "github", answers={question: f"{VALUE}\n"})
+    assert VALUE not in seen
+    assert "write ${keyring:github}" in seen
     assert stored(home) == {"github": VALUE}
     assert stat.S_IMODE(os.stat(values_file(home)).st_mode) == 0o600
 
@@ -86,11 +82,8 @@ def test_secrets_are_listed_with_those_who_use_them_and_never_with_their_values(
     put(home, "github")
     put(home, "unused", PYTHON_KEYRING_BACKEND="keyrings.alt.file.PlaintextKeyring")
     found = {entry["name"]: entry for entry in home.json("secret", "list", "--json")}
-    assert {name: entry["servers"] for name, entry in found.items()} == {
-        "absent": ["two"],
-        "github": ["one"],
-        "unused": [],
-    }
+    servers = {name: entry["servers"] for name, entry in found.items()}
+    assert servers == {"absent": ["two"], "github": ["one"], "unused": []}
     assert found["absent"]["where"] is None and found["github"]["changedAt"] > 1.7e9
     assert found["github"]["where"] == f"the file {values_file(home)}"
     assert found["unused"]["where"] == "the keyring (PlaintextKeyring)"
@@ -107,18 +100,14 @@ def test_a_secret_is_removed_once(home: Home) -> None:
     put(home, "github")
     assert "one: refers to it in the config" in home.ok("secret", "remove", "github")
     assert stored(home) == {}
-    again = home.run("secret", "remove", "github")
-    assert (again.returncode, again.stdout) == (1, "")
-    assert "no secret 'github' is stored" in again.stderr
+    assert "no secret 'github' is stored" in home.refuses(1, "secret", "remove", "github")
 
 
 def test_a_check_of_the_config_names_what_is_to_be_typed(home: Home) -> None:
     home.write_config(SERVER.format(name="one", secret="github"))
     sentence = "server 'one': env.TOKEN: no secret 'github' is stored; store it with: hearth secret set github"
     assert home.json("config", "check", "--json")["warnings"] == [sentence]
-    assert any(
-        sentence in finding["message"] for finding in json.loads(home.run("doctor", "--json").stdout)["findings"]
-    )
+    assert any(sentence in finding["message"] for finding in home.findings())
     put(home, "github")
     assert home.json("config", "check", "--json")["warnings"] == []
 
@@ -126,7 +115,6 @@ def test_a_check_of_the_config_names_what_is_to_be_typed(home: Home) -> None:
 def test_names_are_completed(home: Home) -> None:
     home.write_config(SERVER.format(name="one", secret="gitlab"))
     put(home, "github")
-
     assert home.complete("hearth secret remove gi") == ["github"]
     assert home.complete("hearth secret set gi") == ["github", "gitlab"]
 
@@ -141,9 +129,7 @@ def test_who_changes_a_secret_of_a_server_is_told_how_it_is_taken(home: Home) ->
 
 def test_a_vault_that_cannot_be_used_is_one_sentence(home: Home) -> None:
     put(home, "github")
-    index = os.path.join(os.path.dirname(values_file(home)), "secrets.json")
-    with open(index, "w", encoding="utf-8") as file:
-        file.write("{")
+    write(os.path.join(os.path.dirname(values_file(home)), "secrets.json"), "{")
     for words in (["list"], ["remove", "github"]):
         said = home.refuses(1, "secret", *words)
         assert said.startswith("hearth: ") and "is damaged" in said

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from e2e.cli_home import Bridge, Home, attached_bridge
-from hearth.demo.protocol import DEFINITIONS
+from hearth.demo.server import DEFINITIONS
 
 NAMES = sorted(f"demo__{tool['name']}" for tool in DEFINITIONS)
 

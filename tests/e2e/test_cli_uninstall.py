@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cli_home import HEARTH, Bridge, Home
-from e2e.terminal import Terminal
+from e2e.cli_home import Bridge, Home
 
 CURSOR = '{\n  "mcpServers": {\n    "demo": {"command": "%s", "args": ["-I", "-m", "hearth.demo.server"]}\n  }\n}\n'
 CODEX = '# mine\n[mcp_servers.demo] # a comment\ncommand = "%s"\nargs = ["-I", "-m", "hearth.demo.server"]\n'
@@ -61,11 +60,9 @@ def test_a_dry_run_shows_the_change_and_makes_none(home: Home, files: dict[Path,
 @pytest.mark.parametrize("answer", ["y", "n"])
 def test_a_person_is_asked_and_may_keep_the_clients(home: Home, files: dict[Path, bytes], answer: str) -> None:
     connected = bytes_of(files)
-    terminal = Terminal([HEARTH, "uninstall"], home.environment)
-    terminal.read_until("Restore their original servers first?")
-    assert "Connected to Hearth: Codex and Cursor." in terminal.seen
-    terminal.type(f"{answer}\n")
-    assert terminal.finish() == 0
+    question = "Restore their original servers first?"
+    seen = home.at_terminal(0, "uninstall", answers={question: f"{answer}\n"})
+    assert "Connected to Hearth: Codex and Cursor." in seen.partition(question)[0]
     assert bytes_of(files) == (files if answer == "y" else connected)
 
 
@@ -102,6 +99,5 @@ def test_a_daemon_that_no_service_manager_holds_is_stopped(home: Home) -> None:
     home.configure_demo()
     with Bridge(home):
         pid = home.json("status", "--json")["pid"]
-        document = home.json("uninstall", "--json")
-        assert document["stopped"] == pid
+        assert home.json("uninstall", "--json")["stopped"] == pid
         assert home.json("status", "--json")["running"] is False

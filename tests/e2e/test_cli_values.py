@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from e2e.cli_home import HEARTH, Bridge, Home, attached_bridge, read, write
-from e2e.terminal import Terminal
+from e2e.cli_home import Bridge, Home, attached_bridge, read, write
 
 CONFIG = """\
 # mine
@@ -95,8 +94,8 @@ def test_a_dry_run_shows_the_line_and_changes_nothing(home: Home) -> None:
 
 def test_a_variable_that_wins_over_the_file_is_told_of(home: Home) -> None:
     home.write_config(CONFIG)
-    done = home.run("config", "set", "idle_timeout", "5", HEARTH_IDLE_TIMEOUT="7")
-    assert "HEARTH_IDLE_TIMEOUT is set in this shell" in done.stderr
+    said = home.run("config", "set", "idle_timeout", "5", HEARTH_IDLE_TIMEOUT="7").stderr
+    assert "HEARTH_IDLE_TIMEOUT is set in this shell" in said
 
 
 def test_disable_and_enable_leave_the_file_as_it_was(home: Home) -> None:
@@ -110,22 +109,22 @@ def test_disable_and_enable_leave_the_file_as_it_was(home: Home) -> None:
     assert home.run("enable", "nothing").returncode == 2
 
 
-def test_a_running_daemon_takes_up_what_is_disabled(home: Home) -> None:
-    for bridge in attached_bridge(home):
-        assert bridge.ask("tools/list")["result"]["tools"]
-        assert "has taken it up" in home.run("disable", "demo").stdout
-        assert bridge.ask("tools/list")["result"]["tools"] == []
-        assert "has taken it up" in home.run("enable", "demo").stdout
-        assert bridge.ask("tools/list")["result"]["tools"]
+def test_a_running_daemon_takes_up_what_is_disabled(home: Home, bridge: Bridge) -> None:
+    assert tool_names(bridge)
+    assert "has taken it up" in home.run("disable", "demo").stdout
+    assert tool_names(bridge) == set()
+    assert "has taken it up" in home.run("enable", "demo").stdout
+    assert tool_names(bridge)
 
 
 @pytest.mark.parametrize(("key", "value"), [("listen", "tcp:127.0.0.1:0"), ("socket_mode", "0660")])
-def test_a_running_daemon_does_not_take_up_what_holds_at_its_start(home: Home, key: str, value: str) -> None:
-    for _ in attached_bridge(home):
-        said = home.run("config", "set", key, value).stdout
-        assert "keeps the former value until it is restarted: `hearth restart`" in said
-        assert "has taken it up" not in said
-        assert "has taken it up" in home.run("config", "set", "idle_timeout", "600").stdout
+def test_a_running_daemon_does_not_take_up_what_holds_at_its_start(
+    home: Home, bridge: Bridge, key: str, value: str
+) -> None:
+    said = home.run("config", "set", key, value).stdout
+    assert "keeps the former value until it is restarted: `hearth restart`" in said
+    assert "has taken it up" not in said
+    assert "has taken it up" in home.run("config", "set", "idle_timeout", "600").stdout
 
 
 def tool_names(bridge: Bridge) -> set[str]:
@@ -204,8 +203,5 @@ def test_edit_offers_another_try_on_a_terminal(home: Home) -> None:
     path = home.write_config(CONFIG)
     # Wrong at first, then right.
     code = 'text = text.replace("loud", "error") if "loud" in text else text.replace("info", "loud")'
-    terminal = Terminal([HEARTH, "config", "edit"], home.environment | {"EDITOR": editor(home, code)})
-    terminal.read_until("Edit again?")
-    terminal.type("y\n")
-    assert terminal.finish() == 0
+    home.at_terminal(0, "config", "edit", answers={"Edit again?": "y\n"}, EDITOR=editor(home, code))
     assert read(path) == CONFIG.replace("info", "error")

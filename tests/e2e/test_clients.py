@@ -30,22 +30,8 @@ def home() -> Iterator[Scratch]:
     """A scratch home with both servers in the config and a repository to look at."""
     with Scratch() as scratch:
         repository = str(scratch.home / "repository")
-        for words in (
-            ["init", "-q", "-b", "trunk", repository],
-            [
-                "-C",
-                repository,
-                "-c",
-                "user.name=A",
-                "-c",
-                "user.email=a@b.c",
-                "commit",
-                "-q",
-                "--allow-empty",
-                "-m",
-                "Lit",
-            ],
-        ):
+        commit = ["-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-q", "--allow-empty", "-m", "Lit"]
+        for words in (["init", "-q", "-b", "trunk", repository], ["-C", repository, *commit]):
             subprocess.run([needs_program("git"), *words], env=scratch.environment(), timeout=BOUND_SECONDS, check=True)
         git = {"command": os.path.join(BIN, "mcp-server-git"), "args": ["--repository", repository]}
         scratch.configure({"time": TIME, "git": git}, list_timeout=PATIENCE_SECONDS, idle_timeout=600)
@@ -146,8 +132,7 @@ def requests(scratch: Scratch, era: str) -> list[Message]:
 def assert_served(answers: list[Message]) -> None:
     by_id = {answer["id"]: answer["result"] for answer in answers}
     assert sorted(by_id) == [1, 2, 3, 4]
-    names = {tool["name"] for tool in by_id[2]["tools"]}
-    assert {"time__convert_time", "git__git_log"} <= names
+    assert {"time__convert_time", "git__git_log"} <= {tool["name"] for tool in by_id[2]["tools"]}
     assert "21:00" in by_id[3]["content"][0]["text"]
     assert "Lit" in by_id[4]["content"][0]["text"]
 

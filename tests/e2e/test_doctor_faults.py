@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 import hearth.bridge
-from e2e.cli_home import scratch_home
+from e2e.cli_home import read, scratch_home
 from e2e.doctor_faults import FAULTS, Fault, Ward
 from hearth.doctor.checks import CHECKS
 
@@ -109,8 +109,7 @@ def test_what_is_removed_is_removed_under_the_lock_of_the_daemon(ward: Ward) -> 
         assert (deed["done"], "daemon.lock" in deed["error"]) == (False, True)
     finally:
         lock.release()
-    with open(ward.home.registry, encoding="utf-8") as file:
-        assert file.read() == "{"
+    assert read(ward.home.registry) == "{"
 
 
 def test_a_link_is_not_closed_and_neither_is_what_it_leads_to(ward: Ward) -> None:

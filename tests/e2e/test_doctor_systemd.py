@@ -160,8 +160,7 @@ def enable_port(ward: Ward) -> None:
 
 
 def enable_port_that_is_taken(ward: Ward) -> None:
-    listen = "[Socket]\nListenStream=127.0.0.1:3847\nAccept=yes\n"
-    ward.seat.write(f"{ward.units}/{TAKEN}.socket", listen)
+    ward.seat.write(f"{ward.units}/{TAKEN}.socket", "[Socket]\nListenStream=127.0.0.1:3847\nAccept=yes\n")
     ward.seat.write(f"{ward.units}/{TAKEN}@.service", "[Service]\nExecStart=/bin/true\n")
     ward.seat.systemctl("daemon-reload")
     ward.seat.systemctl("start", f"{TAKEN}.socket")
@@ -340,6 +339,5 @@ def test_after_the_mending_of_units_a_bridge_works(ward: Ward) -> None:
     start_limit(ward)
     done = ward.seat.hearth("doctor", "--fix", "--yes")
     assert done.returncode == 0, done.stdout
-    client = ward.seat.attached_bridge()
-    client.close()
+    ward.seat.attached_bridge().close()
     assert ward.seat.hearth("stop", "--yes").returncode == 0

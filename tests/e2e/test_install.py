@@ -54,8 +54,7 @@ def test_the_units_are_written_and_the_two_commands_are_said(home: Path) -> None
 def test_installing_again_changes_nothing(home: Path) -> None:
     hearth(home, "install")
     before = written(home)
-    document = json.loads(hearth(home, "install", "--json").stdout)
-    assert document["written"] == []
+    assert json.loads(hearth(home, "install", "--json").stdout)["written"] == []
     assert written(home) == before
 
 
@@ -150,8 +149,7 @@ def test_the_path_of_the_shell_is_kept_and_said_and_what_is_left_out_is_said_too
     open_to_all.chmod(0o777)
     venv.mkdir(parents=True)
     (venv.parent / "pyvenv.cfg").touch()
-    typed = f"{shelf}:{venv}:{open_to_all}:{home}:bin:{shelf}/gone:{shelf}/:/usr/bin"
-    done = hearth(home, "install", path=typed)
+    done = hearth(home, "install", path=f"{shelf}:{venv}:{open_to_all}:{home}:bin:{shelf}/gone:{shelf}/:/usr/bin")
     assert kept_path(home) == f"{shelf}:/usr/bin:/usr/local/bin:/bin:/usr/sbin:/sbin"
     assert kept_path(home) in done.stdout
     for entry, reason in [
@@ -212,8 +210,7 @@ def test_odd_names_in_a_path_are_read_back_by_systemd_as_they_were(home: Path, s
 
 def test_a_profile_s_units_are_installed_beside_the_others_and_the_last_takes_the_files_along(home: Path) -> None:
     assert hearth(home, "install").returncode == 0
-    done = hearth(home, "install", "--profile", "work")
-    assert "systemctl --user enable --now mcp@work.socket" in done.stdout
+    assert "systemctl --user enable --now mcp@work.socket" in hearth(home, "install", "--profile", "work").stdout
     hearth(home, "--profile", "play", "install")
     for profile in ("work", "play"):
         enabled = units(home) / "sockets.target.wants" / f"mcp@{profile}.socket"

@@ -109,6 +109,5 @@ def test_a_stand_in_daemon_is_started_by_its_socket_and_again_after_it_left(bare
     assert first == bare_seat.show("MainPID")
     bare_seat.await_state("inactive")
     assert bare_seat.show("Result") == "success"
-    second = bare_seat.check("/usr/bin/python3", "-c", CALLER, bare_seat.socket).strip()
-    assert second not in ("", first)
+    assert bare_seat.check("/usr/bin/python3", "-c", CALLER, bare_seat.socket).strip() not in ("", first)
     assert bare_seat.starts() == 2

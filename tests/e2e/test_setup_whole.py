@@ -5,12 +5,12 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.cli_home import HEARTH, Bridge, Home
-from e2e.terminal import Terminal
+from e2e.cli_home import Bridge, Home, write
 
 TOKEN = "ghp_" + "s3cr3t" * 6
 OTHER = "hunter2-s3cr3t"
@@ -50,23 +50,14 @@ class Machine(Home):
 
     def put(self, name: str, text: str, mode: int = 0o644) -> str:
         """Write a client's file."""
-        path = os.path.join(self.home, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        path = write(os.path.join(self.home, name), text)
         os.chmod(path, mode)
         self.originals[path] = read(path)
         return path
 
     def files(self) -> dict[str, bytes]:
         """Every file of the home, by its path."""
-        found = {}
-        for folder, _, names in os.walk(self.home):
-            for name in names:
-                path = os.path.join(folder, name)
-                if os.path.isfile(path):
-                    found[path] = read(path)
-        return found
+        return {str(path): path.read_bytes() for path in Path(self.home).rglob("*") if path.is_file()}
 
     def configs(self) -> dict[str, bytes]:
         """The files that are people's: clients' and Hearth's own."""
@@ -75,8 +66,7 @@ class Machine(Home):
 
 
 def read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+    return Path(path).read_bytes()
 
 
 @pytest.fixture
@@ -128,8 +118,7 @@ def test_one_command_and_every_client_uses_one_server_and_another_brings_every_b
     assert tools(clients, bridge_of(clients, "claude", "demo")) == own
     assert tools(clients, bridge_of(clients, "codex", "demo")) == own
     assert tools(clients, bridge_of(clients, "gemini", "hearth")) == [f"demo__{name}" for name in own]
-    status = clients.json("status", "--json")
-    (demo,) = (each for each in status["upstreams"] if each["name"] == "demo")
+    (demo,) = (each for each in clients.json("status", "--json")["upstreams"] if each["name"] == "demo")
     assert len(demo["pids"]) == 1
     assert clients.run("disconnect", "--all").returncode == 0
     for path, data in clients.originals.items():
@@ -175,20 +164,16 @@ def test_an_entry_that_was_left_is_moved_once_its_server_answers(clients: Machin
 
 
 def test_a_program_that_only_this_shell_finds_is_started_by_its_full_path(machine: Machine) -> None:
-    folder = os.path.join(machine.home, "app", "node_modules", ".bin")
-    program = os.path.join(folder, "weather")
-    os.makedirs(folder)
-    with open(program, "w", encoding="utf-8") as file:
-        file.write(f'#!/bin/sh\nexec {sys.executable} -I -m hearth.demo.server "$@"\n')
+    app = os.path.join(machine.home, "app")
+    program = os.path.join(app, "node_modules", ".bin", "weather")
+    write(program, f'#!/bin/sh\nexec {sys.executable} -I -m hearth.demo.server "$@"\n')
     os.chmod(program, 0o755)
     # A daemon that runs already, with another PATH than the shell in which the person types.
     machine.configure_demo()
     machine.run("call", "demo", "add", "a=1", "b=2")
     path = machine.put(".claude.json", json.dumps({"mcpServers": {"weather": {"command": "weather"}}}))
     machine.environment["PATH"] = f"node_modules/.bin:{machine.environment['PATH']}"
-    done = machine.run_in(
-        os.path.join(machine.home, "app"), "setup", "--yes", "--no-service", "--client", "claude-code"
-    )
+    done = machine.run_in(app, "setup", "--yes", "--no-service", "--client", "claude-code")
     assert done.returncode == 0, done.stderr
     assert "1 entry moved to Hearth, 0 left as they were." in done.stdout
     assert machine.json("config", "show", "--json")["servers"]["weather"]["command"] == program
@@ -224,8 +209,7 @@ def test_a_client_that_cannot_be_connected_is_said_and_the_next_setup_finishes_i
     assert read(path) == twice.encode()
     assert b"--server" in read(os.path.join(clients.home, ".codex", "config.toml"))
     clients.put(".claude.json", WORKING)
-    again = clients.run("setup", "--yes", "--no-service")
-    assert again.returncode == 0, again.stderr
+    clients.ok("setup", "--yes", "--no-service")
     assert b"--server" in read(path)
 
 
@@ -263,29 +247,21 @@ def test_without_a_terminal_it_shows_the_plan_and_says_what_to_type(clients: Mac
     assert done.returncode == 5
     assert "Clients: Claude Code, Codex, Gemini CLI" in done.stdout
     assert "say --yes" in done.stderr
-    dry = clients.run("setup", "--dry-run")
-    assert dry.returncode == 0
-    assert f"{sys.executable} -I -m hearth.demo.server" in dry.stdout
+    assert f"{sys.executable} -I -m hearth.demo.server" in clients.ok("setup", "--dry-run")
     assert clients.json("setup", "--dry-run", "--json")["done"] is False
     assert clients.configs() == before
 
 
 def test_it_is_asked_for_once_at_a_terminal(clients: Machine) -> None:
     before = clients.configs()
-    terminal = Terminal([HEARTH, "setup", "--no-service"], clients.environment)
-    terminal.read_until("Do it? [Y/n]: ")
-    terminal.type("n\n")
-    assert terminal.finish() == 5
-    assert "nothing was done" in terminal.seen and "interrupted" not in terminal.seen
+    seen = clients.at_terminal(5, "setup", "--no-service", answers={"Do it? [Y/n]: ": "n\n"})
+    assert "nothing was done" in seen and "interrupted" not in seen
     assert clients.configs() == before
-    terminal = Terminal([HEARTH, "setup", "--no-service"], clients.environment)
-    terminal.read_until("Do it? [Y/n]: ")
-    terminal.type("\n")
-    assert terminal.finish() == 0
-    assert terminal.seen.count("?") == 1
-    assert "Undo: `hearth disconnect --all`" in terminal.seen
-    assert "Secrets are kept in " in terminal.seen
-    assert "the secrets that are left over" in terminal.seen
+    seen = clients.at_terminal(0, "setup", "--no-service", answers={"Do it? [Y/n]: ": "\n"})
+    assert seen.count("?") == 1
+    assert "Undo: `hearth disconnect --all`" in seen
+    assert "Secrets are kept in " in seen
+    assert "the secrets that are left over" in seen
 
 
 def test_one_entry_for_all_servers_is_added_on_request(clients: Machine) -> None:

@@ -17,8 +17,7 @@ pytestmark = [pytest.mark.systemd, pytest.mark.root, pytest.mark.timeout(300)]
 def test_node_runs_inside_the_unit(seat: Seat) -> None:
     if not os.path.exists(seat.node):
         missing("node is not installed")
-    server = f'[mcpServers.nodedesk]\ncommand = "{seat.node}"\nargs = ["{seat.servers}/desk.js"]\n'
-    seat.configure(server)
+    seat.configure(f'[mcpServers.nodedesk]\ncommand = "{seat.node}"\nargs = ["{seat.servers}/desk.js"]\n')
     client = seat.bridge()
     client.initialize()
     assert client.call("nodedesk__sum", limit=10_000_000) == str(sum(i % 7 for i in range(1, 10_000_001)))
@@ -33,8 +32,7 @@ def test_a_setuid_helper_gains_its_privilege_inside_the_unit(seat: Seat) -> None
 
 
 def test_no_filter_of_system_calls_is_inherited(seat: Seat) -> None:
-    status = json.loads(seat.attached_bridge().call("desk__facts"))["status"]
-    assert status["Seccomp"] == "0"
+    assert json.loads(seat.attached_bridge().call("desk__facts"))["status"]["Seccomp"] == "0"
 
 
 def test_a_server_has_the_signals_umask_and_pipes_of_an_ordinary_program(seat: Seat) -> None:
@@ -68,8 +66,7 @@ def test_a_server_is_not_told_what_systemd_told_the_daemon(seat: Seat) -> None:
 
 
 def test_what_a_server_left_running_ends_with_the_daemon(seat: Seat) -> None:
-    client = seat.attached_bridge()
-    client.call("desk__run", argv=["sh", "-c", "setsid sleep 1234 >/dev/null 2>&1 </dev/null & :"])
+    seat.attached_bridge().call("desk__run", argv=["sh", "-c", "setsid sleep 1234 >/dev/null 2>&1 </dev/null & :"])
     assert len(seat.processes("sleep 1234")) == 1
     seat.systemctl("stop", SERVICE)
     assert seat.processes("sleep 1234") == []
@@ -77,8 +74,7 @@ def test_what_a_server_left_running_ends_with_the_daemon(seat: Seat) -> None:
 
 @pytest.mark.usefixtures("protocols")
 def test_systemctl_status_shows_what_the_daemon_does(seat: Seat) -> None:
-    broken = '[mcpServers.broken]\ncommand = "/nowhere/at-all"\n'
-    seat.configure(broken)
+    seat.configure('[mcpServers.broken]\ncommand = "/nowhere/at-all"\n')
     client, second = seat.attached_bridge(), seat.bridge()
     second.initialize()
     started, release = f"{seat.user.home}/started", f"{seat.user.home}/release"

@@ -48,8 +48,7 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(bare_seat: Seat) -> No
 
 
 def test_no_enable_writes_the_units_and_says_what_to_type(bare_seat: Seat) -> None:
-    done = bare_seat.hearth("install", "--no-enable")
-    assert "systemctl --user enable --now mcp.socket" in done.stdout
+    assert "systemctl --user enable --now mcp.socket" in bare_seat.hearth("install", "--no-enable").stdout
     assert bare_seat.state(SOCKET) == "inactive"
     bare_seat.systemctl("enable", "--now", SOCKET)
     bare_seat.configure()

@@ -19,8 +19,7 @@ def test_after_enable_now_systemd_listens_and_nothing_runs(seat: Seat) -> None:
 
 
 def test_status_says_that_nothing_runs_and_wakes_nothing(seat: Seat) -> None:
-    document = seat.status()
-    assert document["running"] is False
+    assert seat.status()["running"] is False
     assert "not running" in seat.hearth("status").stdout
     assert seat.hearth("sessions").returncode == 0
     assert seat.state() == "inactive"

@@ -110,8 +110,7 @@ def test_each_server_has_a_control_group_from_its_first_instruction_on(
     one, two = family("one"), family("two")
     client = served(seat, one, two)
     for each in (one, two):
-        places = {seat.check("cat", f"/proc/{pid}/cgroup").splitlines()[-1] for pid in each.pids(client)}
-        (place,) = places
+        (place,) = {seat.check("cat", f"/proc/{pid}/cgroup").splitlines()[-1] for pid in each.pids(client)}
         assert place.rpartition("/")[2].startswith(f"upstream-{each.name}-")
     daemon = seat.check("cat", f"/proc/{seat.show('MainPID')}/cgroup").splitlines()[-1]
     assert daemon == f"0::{seat.show('ControlGroup')}/daemon"

@@ -18,8 +18,7 @@ def entry(seat: Seat, name: str, env: str) -> str:
 
 
 def environ_of(answer: str) -> dict[str, str]:
-    found: dict[str, str] = json.loads(answer)["environ"]
-    return found
+    return json.loads(answer)["environ"]
 
 
 def test_credentials_and_stored_secrets_reach_the_server_that_names_them_and_nobody_else(seat: Seat) -> None:

@@ -112,8 +112,7 @@ def test_units_of_a_package_are_enabled_and_not_copied_and_older_copies_give_way
     assert seat.show("DropInPaths") == f"{folder}/{drop_in}"
     seat.attached_bridge()
     assert seat.status()["activation"] == "systemd"
-    done = seat.hearth("uninstall")
-    assert "belong to a package" in done.stdout
+    assert "belong to a package" in seat.hearth("uninstall").stdout
     assert seat.run("test", "-e", folder).returncode == 1
     assert seat.state(SOCKET) == "inactive"
     assert seat.show("LoadState", SOCKET) == "loaded"
@@ -137,8 +136,7 @@ class Host:
         server = f'command = "/usr/bin/python3"\nargs = ["-I", "{self.installation.root.parent}/servers/desk.py"]\n'
         config = f"idle_timeout = 60\n[mcpServers.desk]\n{server}"
         folder = f"{user.home}/.config/hearth"
-        script = 'mkdir -p "$0" && cat >"$0/config.toml"'
-        self.machine.check("sh", "-c", script, folder, user=user, stdin=config)
+        self.machine.check("sh", "-c", 'mkdir -p "$0" && cat >"$0/config.toml"', folder, user=user, stdin=config)
         return user
 
     def root(self, *arguments: str) -> str:
@@ -206,11 +204,9 @@ def test_a_user_without_a_manager_reaches_a_daemon_that_runs_as_that_user_and_no
 
     # Another user can neither connect nor look; and has a daemon of its own without a unit.
     knock = "import socket,sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
-    refused = host.machine.run("/usr/bin/python3", "-c", knock, path, user=mallory)
-    assert "PermissionError" in refused.stderr
+    assert "PermissionError" in host.machine.run("/usr/bin/python3", "-c", knock, path, user=mallory).stderr
     assert host.machine.run("ls", f"/run/mcp/{alice.uid}", user=mallory).returncode != 0
-    stranger = host.bridge(mallory)
-    assert json.loads(stranger.call("desk__facts"))["status"]["Uid"].split()[0] == str(mallory.uid)
+    assert json.loads(host.bridge(mallory).call("desk__facts"))["status"]["Uid"].split()[0] == str(mallory.uid)
     # Not even root: the daemon asks the kernel who it is.
     shout = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({path!r}); print(s.recv(999))"
     assert "uid 0" in host.machine.check("/usr/bin/python3", "-c", shout)

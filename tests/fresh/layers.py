@@ -119,8 +119,7 @@ def build_servers() -> None:
 def download(folder: Path, *requirements: str) -> None:
     """Wheels for the root's Python, with all that they need."""
     code = "import sys; print('.'.join(map(str, sys.version_info[:2])))"
-    version = run("chroot", str(ROOT), "python3", "-c", code).strip()
-    only = ["--only-binary=:all:", "--python-version", version]
+    only = ["--only-binary=:all:", "--python-version", run("chroot", str(ROOT), "python3", "-c", code).strip()]
     pip("download", *only, "--dest", str(folder), *requirements)
 
 

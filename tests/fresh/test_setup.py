@@ -193,8 +193,7 @@ def nothing_is_left_after_the_idle_time(desk: Desk) -> None:
 
 def the_readme_shows_it(run: list[tuple[str, str]]) -> None:
     """README's picture is of this run, numbers aside; `make picture` draws it anew."""
-    shots = [picture.Shot(command, picture.shown(output)) for command, output in run]
-    drawn = picture.draw(shots, COLUMNS)
+    drawn = picture.draw([picture.Shot(command, picture.shown(output)) for command, output in run], COLUMNS)
     if os.environ.get("HEARTH_WRITE_PICTURE"):
         PICTURE.write_text(drawn, encoding="utf-8")
     kept = PICTURE.read_text(encoding="utf-8")

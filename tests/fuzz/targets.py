@@ -11,7 +11,7 @@ from hearth.errors import ConfigError, FrameError, MessageError, TooLarge, WireE
 from hearth.wire import json, values
 from hearth.wire.frames import FrameDecoder
 from hearth.wire.lines import AnyItem, Assembler, LineDecoder
-from hearth.wire.sniff import Language, sniff
+from hearth.wire.sniff import DetectedProtocol, sniff
 
 _LIMITS = [60, 300, 1 << 20]
 
@@ -141,7 +141,7 @@ def check_sniff(data: bytes, random: Random) -> None:
     early = sniff(data[: int(random.random() * (len(data) + 1))])
     late = sniff(data)
     assert early is None or early is late
-    assert late is None or isinstance(late, Language)
+    assert late is None or isinstance(late, DetectedProtocol)
 
 
 def check_splitter(data: bytes, random: Random) -> None:

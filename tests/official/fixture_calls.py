@@ -133,8 +133,7 @@ def unseal(sealed: str) -> Message:
     body, _, mark = sealed.rpartition(".")
     if not hmac.compare_digest(mark, hmac.digest(KEY, body.encode(), "sha256").hex()):
         raise Failed(-32602, "requestState has been tampered with", None)
-    found: Message = json.loads(base64.urlsafe_b64decode(body))
-    return found
+    return json.loads(base64.urlsafe_b64decode(body))
 
 
 def field(answer: Message, name: str) -> str:
@@ -142,5 +141,4 @@ def field(answer: Message, name: str) -> str:
     content = answer.get("content")
     if answer.get("action") != "accept" or not isinstance(content, dict) or not isinstance(content.get(name), str):
         raise NeedsInput({}, None)
-    value: str = content[name]
-    return value
+    return content[name]

@@ -88,8 +88,7 @@ class Server:
         answer = self._line.ask(f"question-{self._count}", question)
         if "error" in answer:
             raise Failed(-32603, f"the client refused: {answer['error'].get('message')}", None)
-        result: Message = answer["result"]
-        return result
+        return answer["result"]
 
     def changed(self, kind: str) -> None:
         method = f"notifications/{kind}/list_changed"

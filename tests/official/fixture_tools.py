@@ -160,8 +160,7 @@ def test_input_required_result_list_roots(call: Call) -> Message:
 @tool
 def test_input_required_result_request_state(call: Call) -> Message:
     asked = {"confirm": form("Please confirm", ok={"type": "boolean"})}
-    state = call.state
-    if state is None or "confirm" not in call.given:
+    if call.state is None or "confirm" not in call.given:
         raise NeedsInput(asked, {"kind": "request-state"})
     return said(text("state-ok: requestState validated"))
 
@@ -261,11 +260,7 @@ SCHEMAS: dict[str, Message] = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
         "$defs": {
-            "address": {
-                "$anchor": "addressDef",
-                "type": "object",
-                "properties": {"street": STRING, "city": STRING},
-            }
+            "address": {"$anchor": "addressDef", "type": "object", "properties": {"street": STRING, "city": STRING}}
         },
         "properties": {
             "name": STRING,

@@ -43,7 +43,7 @@ NOTHING_TO_CHECK = {
     "server-sse-polling": (
         "it wants a tool, `test_reconnection`, that closes the HTTP stream of its own call, which a server on stdio"
         " behind a hub cannot do"
-    ),
+    )
 }
 
 

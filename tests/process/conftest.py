@@ -9,13 +9,13 @@ import uvloop
 from support import scripted_daemon
 from support.changing_tools import ChangingTools
 from support.chaos.home import Home, scratch_home
-from support.conformance.revisions import MODERN
+from support.conformance.revisions import MODERN, NEWEST_LEGACY
 from support.daemon import Scratch
 from support.eras import Speaker, opened, serve_both
 from support.http import raw as http_door
 from support.oauth import Authority
 from support.puppets.sharing import House
-from support.puppets.stage import NEWEST_LEGACY, Actor, Stage
+from support.puppets.stage import Actor, Stage
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 

@@ -61,8 +61,7 @@ class RemoteBridge(BridgeProcess):
         info = {"name": "test", "version": "1"}
         answer = self.ask("initialize", protocolVersion=version, capabilities={"elicitation": {}}, clientInfo=info)
         self.notify("notifications/initialized")
-        result: Message = answer["result"]
-        return result
+        return answer["result"]
 
     def next_called(self, method: str) -> Message:
         """The next request or notification of that name."""
@@ -107,5 +106,4 @@ def bridge_to(
 
 def text_of(answer: Message) -> str:
     """The text of a tool's result."""
-    text: str = answer["result"]["content"][0]["text"]
-    return text
+    return answer["result"]["content"][0]["text"]

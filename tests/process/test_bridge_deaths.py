@@ -64,8 +64,7 @@ def test_the_session_is_resumed_and_numbers_go_on(scene: Stage) -> None:
     bridge.read()
     wire.close()
     wire = daemon.accept()
-    hello = wire.greet()
-    assert hello["resume"] == {"sessionId": "s7", "secret": "geheim"}
+    assert wire.greet()["resume"] == {"sessionId": "s7", "secret": "geheim"}
     bridge.request(2)
     assert wire.read_line()[0] == {"type": "mcp", "seq": 2}
 
@@ -94,8 +93,7 @@ def test_kept_lines_are_replayed_first_and_their_answers_swallowed(scene: Stage)
     wire.close()
 
     wire = daemon.welcome()
-    methods = [wire.read_line()[1]["method"], wire.read_line()[1]["method"]]
-    assert methods == ["initialize", "notifications/initialized"]
+    assert [wire.read_line()[1]["method"], wire.read_line()[1]["method"]] == ["initialize", "notifications/initialized"]
     assert bridge.is_silent()
 
 
@@ -207,8 +205,7 @@ def test_a_writer_that_is_stuck_in_a_mad_daemon_is_freed(scene: Stage) -> None:
     daemon, bridge, mad = scene.meeting()
     bridge.fill_input()
     mad.socket.sendall(b"this is no frame at all")
-    wire = daemon.welcome()
-    assert wire.read_line()[1]["method"] == "notifications/x"
+    assert daemon.welcome().read_line()[1]["method"] == "notifications/x"
 
 
 # What the scanner of the standard library refuses, each in another place of it.
@@ -268,8 +265,7 @@ def test_the_package_may_vanish_under_a_living_bridge(scene: Stage) -> None:
         file.write(f"\nopen({str(mark)!r}, 'w').close()\n")
     daemon = scene.daemon()
     # This interpreter has no other Hearth that it could start.
-    python = os.path.realpath(sys.executable)
-    bridge = scene.bridge(script=copy / "hearth" / "bridge" / "main.py", python=python)
+    bridge = scene.bridge(script=copy / "hearth" / "bridge" / "main.py", python=os.path.realpath(sys.executable))
     wire = daemon.welcome()
     bridge.request_on(wire, 1)
     wire.answer(1, 1)

@@ -66,8 +66,7 @@ def test_the_wait_for_what_is_owed_is_bounded(scene: Stage) -> None:
     daemon.welcome()
     bridge.request(1)
     bridge.end_input()
-    answers = bridge.read_rest()
-    assert [(answer["id"], answer["error"]["code"]) for answer in answers] == [(1, -32603)]
+    assert [(answer["id"], answer["error"]["code"]) for answer in bridge.read_rest()] == [(1, -32603)]
     assert bridge.wait() == 0
 
 
@@ -101,8 +100,7 @@ def test_a_signal_ends_it_at_once_whatever_is_owed(scene: Stage, number: signal.
 
 def test_without_input_from_the_start_it_ends(scene: Stage) -> None:
     scene.daemon()
-    bridge = scene.bridge(preexec_fn=lambda: os.close(0))
-    assert bridge.wait() == 0
+    assert scene.bridge(preexec_fn=lambda: os.close(0)).wait() == 0
 
 
 def test_a_line_over_the_limit_is_answered_although_input_has_ended(scene: Stage) -> None:

@@ -11,14 +11,7 @@ from pathlib import Path
 import pytest
 
 from hearth.paths import Places, short_dir
-from support.scripted_daemon import (
-    BOUND_SECONDS,
-    SCRIPT,
-    SERVICE,
-    Stage,
-    client_environment,
-    refused,
-)
+from support.scripted_daemon import BOUND_SECONDS, SCRIPT, SERVICE, Stage, client_environment, opening, refused
 
 
 def test_patience_ends_with_a_sentence_and_errors_for_requests_only(scene: Stage) -> None:
@@ -36,18 +29,14 @@ def test_patience_ends_with_a_sentence_and_errors_for_requests_only(scene: Stage
 
 def test_a_folder_where_the_socket_should_be_is_named(scene: Stage) -> None:
     scene.socket.mkdir(parents=True)
-    bridge = scene.bridge_with("exit 1")
-    bridge.request(1)
-    assert f"{scene.socket} should be a socket and is a folder" in refused(bridge)
+    assert f"{scene.socket} should be a socket and is a folder" in scene.refusal("exit 1")
     assert scene.starts() == []
 
 
 def test_a_stale_socket_file_leads_to_a_start(scene: Stage) -> None:
     scene.daemon().listener.close()
     assert stat.S_ISSOCK(scene.socket.stat().st_mode)
-    bridge = scene.bridge_with('echo "so it was started" >&"$fd"')
-    bridge.request(1)
-    assert "so it was started" in refused(bridge)
+    assert "so it was started" in scene.refusal('echo "so it was started" >&"$fd"')
 
 
 def test_a_full_queue_is_waited_for_and_starts_nothing(scene: Stage) -> None:
@@ -68,8 +57,7 @@ def test_a_full_queue_is_waited_for_and_starts_nothing(scene: Stage) -> None:
         filler.close()
     for _ in fillers[:-1]:
         daemon.accept().close()
-    wire = daemon.welcome()
-    bridge.expect_answer(wire, 1)
+    bridge.expect_answer(daemon.welcome(), 1)
     assert scene.starts() == []
 
 
@@ -82,10 +70,8 @@ def test_a_socket_path_that_is_too_long_has_a_short_one(scene: Stage, monkeypatc
     path.parent.mkdir(mode=0o700, exist_ok=True)
     try:
         daemon = scene.daemon(path)
-        bridge = scene.bridge(extra={"XDG_RUNTIME_DIR": str(runtime)})
-        bridge.request(1)
-        wire = daemon.welcome()
-        assert wire.read_line()[1]["id"] == 1
+        scene.bridge(extra={"XDG_RUNTIME_DIR": str(runtime)}).request(1)
+        assert daemon.welcome().read_line()[1]["id"] == 1
     finally:
         path.unlink()
 
@@ -93,9 +79,7 @@ def test_a_socket_path_that_is_too_long_has_a_short_one(scene: Stage, monkeypatc
 def test_a_runtime_folder_that_cannot_be_used_is_named(scene: Stage) -> None:
     runtime = scene.home / "file"
     runtime.write_text("not a folder")
-    bridge = scene.bridge_with("exit 1", extra={"XDG_RUNTIME_DIR": str(runtime)})
-    bridge.request(1)
-    assert str(runtime) in refused(bridge)
+    assert str(runtime) in scene.refusal("exit 1", extra={"XDG_RUNTIME_DIR": str(runtime)})
 
 
 def test_a_refusal_is_an_answer_and_the_next_line_tries_again(scene: Stage) -> None:
@@ -108,8 +92,7 @@ def test_a_refusal_is_an_answer_and_the_next_line_tries_again(scene: Stage) -> N
     assert "there is no server 'tiem'; known: time" in refused(bridge)
     assert daemon.is_left_alone()
     bridge.request(2)
-    wire = daemon.welcome()
-    bridge.expect_answer(wire, 2)
+    bridge.expect_answer(daemon.welcome(), 2)
 
 
 def test_a_refusal_before_the_language_is_known_is_understood(scene: Stage) -> None:
@@ -140,8 +123,7 @@ def test_a_line_that_is_stuck_halfway_to_a_stopped_daemon_may_still_run(scene: S
     # More than the socket holds: the bridge hangs in its write, and finishes it when the daemon goes on.
     bridge.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": "x" * 1_000_000})
     assert "may or may not have run" in refused(bridge)
-    wire = daemon.welcome()
-    assert wire.read_line()[1]["id"] == 1
+    assert daemon.welcome().read_line()[1]["id"] == 1
 
 
 def test_a_folder_in_tmp_that_others_can_write_is_not_trusted(scene: Stage) -> None:
@@ -221,10 +203,5 @@ def test_a_bridge_that_lacks_a_part_of_itself_says_so(scene: Stage, module: str)
     bridge.request(1)
     assert "is Hearth's installation complete?" in refused(bridge)
     shutil.copy(SERVICE / "hearth" / module, copy / "hearth" / module)
-    bridge.send(bridge_opening())
+    bridge.send(opening(2))
     assert bridge.read()["result"]["serverInfo"]["name"] == "hearth"
-
-
-def bridge_opening() -> dict[str, object]:
-    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    return {"jsonrpc": "2.0", "id": 2, "method": "initialize", "params": params}

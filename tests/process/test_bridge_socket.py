@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.scripted_daemon import BOUND_SECONDS, BridgeProcess, Stage, client_environment, end_daemon, stage
+from support.scripted_daemon import BOUND_SECONDS, BridgeProcess, Stage, client_environment, end_daemon, opening, stage
 
 
 @pytest.fixture
@@ -24,8 +24,7 @@ def scene() -> Iterator[Stage]:
 
 def initialize(bridge: BridgeProcess) -> str:
     """Open a session; return the daemon's id."""
-    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    bridge.send({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+    bridge.send(opening())
     return str(bridge.read()["result"]["_meta"]["hearth/daemonId"])
 
 
@@ -40,19 +39,16 @@ def status(scene: Stage, **more: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "hearth", "status", "--json"]
     environment = {**client_environment(scene.home), **more}
     found = subprocess.run(command, env=environment, capture_output=True, timeout=BOUND_SECONDS, check=False)
-    document: dict[str, Any] = json.loads(found.stdout)
-    return document
+    return json.loads(found.stdout)
 
 
 def test_a_socket_that_is_named_leads_to_the_daemon_that_the_environment_leads_to(scene: Stage) -> None:
     first = initialize(scene.bridge())
-    bridge = scene.bridge("--socket", str(scene.socket), environment=without_runtime(scene))
-    assert initialize(bridge) == first
+    assert initialize(scene.bridge("--socket", str(scene.socket), environment=without_runtime(scene))) == first
 
 
 def test_the_daemon_of_a_socket_that_is_named_is_started_there(scene: Stage) -> None:
-    bridge = scene.bridge("--socket", str(scene.socket), environment=without_runtime(scene))
-    first = initialize(bridge)
+    first = initialize(scene.bridge("--socket", str(scene.socket), environment=without_runtime(scene)))
     assert initialize(scene.bridge()) == first
     assert status(scene)["endpoint"] == str(scene.socket)
 

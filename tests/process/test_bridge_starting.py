@@ -13,12 +13,7 @@ from typing import Any
 import pytest
 
 from support.kernel import is_gone
-from support.scripted_daemon import Stage, client_environment, end_daemon, eventually, refused
-
-
-def initialize(id: int = 1) -> dict[str, Any]:
-    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    return {"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params}
+from support.scripted_daemon import Stage, client_environment, end_daemon, eventually, opening, refused
 
 
 def parent_of(pid: int) -> int:
@@ -32,31 +27,30 @@ def daemon_id(answer: dict[str, Any]) -> str:
 
 def test_the_first_bridge_starts_the_daemon(scene: Stage) -> None:
     bridge = scene.bridge()
-    bridge.send(initialize())
+    bridge.send(opening())
     assert daemon_id(bridge.read())
 
 
 def test_many_bridges_at_once_start_one_daemon(scene: Stage) -> None:
     bridges = [scene.bridge() for _ in range(16)]
     for bridge in bridges:
-        bridge.send(initialize())
+        bridge.send(opening())
     assert len({daemon_id(bridge.read()) for bridge in bridges}) == 1
 
 
 def test_a_daemon_that_was_killed_is_started_again(scene: Stage) -> None:
     bridge = scene.bridge()
-    bridge.send(initialize())
+    bridge.send(opening())
     first = daemon_id(bridge.read())
-    pid = json.loads((scene.home / "mcp" / "mcp" / "daemon.json").read_text())["pid"]
-    os.kill(pid, signal.SIGKILL)
-    bridge.send(initialize(2))
+    os.kill(json.loads((scene.home / "mcp" / "mcp" / "daemon.json").read_text())["pid"], signal.SIGKILL)
+    bridge.send(opening(2))
     assert daemon_id(bridge.read()) != first
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the watcher is Linux's")
 def test_a_daemon_whose_watcher_was_killed_goes_out_and_is_started_again(scene: Stage) -> None:
     bridge = scene.bridge()
-    bridge.send(initialize())
+    bridge.send(opening())
     first = daemon_id(bridge.read())
     registry = scene.home / "mcp" / "mcp" / "daemon.json"
     pid = json.loads(registry.read_text())["pid"]
@@ -66,7 +60,7 @@ def test_a_daemon_whose_watcher_was_killed_goes_out_and_is_started_again(scene: 
     assert "going out: SIGTERM" in said and said.endswith("gone out\n")
     assert not registry.exists()
     # The bridge was told that somebody has ended it: it comes back with what its client asks next.
-    bridge.send(initialize(2))
+    bridge.send(opening(2))
     assert daemon_id(bridge.read()) != first
     assert not is_gone(json.loads(registry.read_text())["pid"])
 
@@ -76,7 +70,7 @@ def test_with_only_the_variables_that_clients_pass_on_it_works(scene: Stage) -> 
     del environment["XDG_RUNTIME_DIR"]
     profile = f"t{uuid.uuid4().hex[:12]}"
     bridge = scene.bridge("--profile", profile, environment=environment)
-    bridge.send(initialize())
+    bridge.send(opening())
     assert daemon_id(bridge.read())
     output = subprocess.run(
         [sys.executable, "-c", f"from hearth.paths import Places; print(Places({profile!r}).folder)"],
@@ -89,30 +83,25 @@ def test_with_only_the_variables_that_clients_pass_on_it_works(scene: Stage) -> 
 
 
 def test_the_reason_of_a_daemon_that_does_not_start_reaches_the_client(scene: Stage) -> None:
-    bridge = scene.bridge_with('echo "config.toml, line 3: there is no key \'comand\'" >&"$fd"; exit 2')
-    bridge.request(1)
-    assert "there is no key 'comand'" in refused(bridge)
+    sentence = scene.refusal('echo "config.toml, line 3: there is no key \'comand\'" >&"$fd"; exit 2')
+    assert "there is no key 'comand'" in sentence
     assert scene.starts()[0].startswith("-I -m hearth.daemon --detach --ready-fd ")
 
 
 def test_daemons_that_die_without_a_word_are_tried_again_and_then_told_with_their_log(scene: Stage) -> None:
-    bridge = scene.bridge_with("exit 1", extra={"HEARTH_BRIDGE_PATIENCE": "0.5"})
-    bridge.request(1)
-    assert ".local/state/hearth/logs/mcp.log" in refused(bridge)
+    assert ".local/state/hearth/logs/mcp.log" in scene.refusal("exit 1", extra={"HEARTH_BRIDGE_PATIENCE": "0.5"})
     assert len(scene.starts()) > 1
 
 
 def test_of_a_traceback_the_last_line_is_told(scene: Stage) -> None:
-    bridge = scene.bridge_with("echo 'Traceback:' >&2; echo 'ImportError: no msgspec' >&2; exit 1")
-    bridge.request(1)
-    assert refused(bridge).endswith("ImportError: no msgspec")
+    sentence = scene.refusal("echo 'Traceback:' >&2; echo 'ImportError: no msgspec' >&2; exit 1")
+    assert sentence.endswith("ImportError: no msgspec")
 
 
 def test_a_daemon_is_told_which_it_is_by_its_arguments_alone(scene: Stage) -> None:
     extra = {"HEARTH_CONFIG": "/other.toml"}
-    bridge = scene.bridge_with('echo "it got $* and <$HEARTH_CONFIG>" >&"$fd"', "--profile", "work", extra=extra)
-    bridge.request(1)
-    assert "--profile work --detach" in (sentence := refused(bridge)) and "<>" in sentence
+    sentence = scene.refusal('echo "it got $* and <$HEARTH_CONFIG>" >&"$fd"', "--profile", "work", extra=extra)
+    assert "--profile work --detach" in sentence and "<>" in sentence
 
 
 def test_after_a_failure_the_next_line_tries_again(scene: Stage) -> None:
@@ -122,17 +111,14 @@ def test_after_a_failure_the_next_line_tries_again(scene: Stage) -> None:
     daemon = scene.daemon()
     assert daemon.is_left_alone()
     bridge.request(2)
-    wire = daemon.welcome()
-    bridge.expect_answer(wire, 2)
+    bridge.expect_answer(daemon.welcome(), 2)
 
 
 def test_a_daemon_that_says_another_one_runs_is_waited_for(scene: Stage) -> None:
     bridge = scene.bridge_with('echo "running pid 1" >&"$fd"; exit 3')
     bridge.request(1)
     eventually(scene.starts)
-    wire = scene.daemon().accept()
-    wire.greet()
-    bridge.expect_answer(wire, 1)
+    bridge.expect_answer(scene.daemon().welcome(), 1)
 
 
 def test_the_client_waits_while_somebody_else_starts_the_daemon(scene: Stage) -> None:
@@ -143,9 +129,7 @@ def test_the_client_waits_while_somebody_else_starts_the_daemon(scene: Stage) ->
         bridge = scene.bridge_with("exit 1")
         bridge.request(1)
         assert bridge.is_silent()
-        wire = scene.daemon().accept()
-        wire.greet()
-        bridge.expect_answer(wire, 1)
+        bridge.expect_answer(scene.daemon().welcome(), 1)
     assert scene.starts() == []
 
 
@@ -195,18 +179,14 @@ def test_an_installed_unit_that_is_off_is_started_and_no_daemon_of_our_own(scene
     bridge = scene.bridge_with("exit 1", extra=systemctl(scene, off, off, on_start=f"touch {scene.home}/on"))
     bridge.request(1)
     eventually((scene.home / "on").exists)
-    wire = scene.daemon().accept()
-    wire.greet()
-    bridge.expect_answer(wire, 1)
+    bridge.expect_answer(scene.daemon().welcome(), 1)
     assert f"--user start mcp.socket {scene.home} unix:path={scene.home}/bus" in asked(scene)
     assert scene.starts() == []
 
 
 def test_a_failed_unit_is_told_with_what_to_type(scene: Stage) -> None:
     failed = LOADED.format("failed", "service-start-limit-hit")
-    bridge = scene.bridge_with("exit 1", extra=systemctl(scene, failed, failed))
-    bridge.request(1)
-    sentence = refused(bridge)
+    sentence = scene.refusal("exit 1", extra=systemctl(scene, failed, failed))
     assert "mcp.socket has failed (service-start-limit-hit)" in sentence
     assert "journalctl --user -u mcp.service" in sentence
     assert "systemctl --user reset-failed mcp.socket mcp.service; systemctl --user start mcp.socket" in sentence
@@ -215,32 +195,27 @@ def test_a_failed_unit_is_told_with_what_to_type(scene: Stage) -> None:
 
 def test_a_unit_that_does_not_start_is_told_with_what_systemctl_said(scene: Stage) -> None:
     off = LOADED.format("inactive", "success")
-    bridge = scene.bridge_with("exit 1", extra=systemctl(scene, off, off, on_start="echo 'Unit is mad.' >&2; exit 1"))
-    bridge.request(1)
-    assert "Unit is mad." in refused(bridge)
+    sentence = scene.refusal("exit 1", extra=systemctl(scene, off, off, on_start="echo 'Unit is mad.' >&2; exit 1"))
+    assert "Unit is mad." in sentence
 
 
 def test_a_unit_that_is_on_without_a_socket_is_waited_for_and_then_told(scene: Stage) -> None:
     on = LOADED.format("active", "success")
     extra = {**systemctl(scene, on, on), "HEARTH_BRIDGE_PATIENCE": "0.3"}
-    bridge = scene.bridge_with("exit 1", extra=extra)
-    bridge.request(1)
-    assert "systemctl --user restart mcp.socket" in refused(bridge)
+    assert "systemctl --user restart mcp.socket" in scene.refusal("exit 1", extra=extra)
     assert scene.starts() == []
 
 
 @pytest.mark.parametrize("words", [(), ("--config", "x.toml")])
 def test_without_a_unit_the_bridge_starts_a_daemon_itself(scene: Stage, words: tuple[str, ...]) -> None:
     states = (LOADED.format("inactive", "success"),) * 2 if words else (ABSENT, ABSENT)
-    bridge = scene.bridge_with('echo "so it was started" >&"$fd"', *words, extra=systemctl(scene, *states))
-    bridge.request(1)
-    assert "so it was started" in refused(bridge)
+    sentence = scene.refusal('echo "so it was started" >&"$fd"', *words, extra=systemctl(scene, *states))
+    assert "so it was started" in sentence
 
 
 def test_a_named_profile_has_its_own_unit(scene: Stage) -> None:
     failed = LOADED.format("failed", "exit-code")
-    extra = systemctl(scene, failed, failed)
-    bridge = scene.bridge("--profile", "my-work", extra=extra)
+    bridge = scene.bridge("--profile", "my-work", extra=systemctl(scene, failed, failed))
     bridge.request(1)
     assert "mcp@my-work.socket has failed" in refused(bridge)
 

@@ -128,8 +128,7 @@ def refusal_of(scratch: Scratch, settings: object, **keys: object) -> str:
     header, _ = client.receive_frame()
     client.close()
     assert header["type"] == "error"
-    sentence: str = header["message"]
-    return sentence
+    return header["message"]
 
 
 def test_settings_that_cannot_be_used_are_refused(scratch: Scratch) -> None:
@@ -166,8 +165,7 @@ while data := sock.recv(65536):
 
 
 def test_another_user_who_is_let_in_may_name_no_target(scratch: Scratch) -> None:
-    user = stranger()
-    scratch.configure(allowed_uids=[user.pw_uid, os.getuid()])
+    scratch.configure(allowed_uids=[stranger().pw_uid, os.getuid()])
     scratch.start()
     for folder in (scratch.home, scratch.runtime, scratch.runtime / "mcp"):
         folder.chmod(0o755)
@@ -194,8 +192,7 @@ def test_an_older_daemon_is_told_of_with_what_to_do() -> None:
         wire.close()
         sentence = bridge.read()["error"]["message"]
         assert refusal in sentence and "--to needs a daemon of this version, which `hearth restart` starts" in sentence
-        plain = stage.bridge()
-        plain.request(1)
+        stage.bridge().request(1)
         assert "to" not in (said := daemon.accept().read()[0]) and said["protocol"] == 1
 
 

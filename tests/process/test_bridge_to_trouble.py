@@ -44,20 +44,17 @@ async def answer(request: Request, reply: Reply) -> None:
 
 def seen(bridge: RemoteBridge, method: str = "x/ping") -> bool:
     """Whether the server answers a method of its own."""
-    result: dict[str, Any] = bridge.ask(method, _modern=True)["result"]
-    return bool(result["seen"] == method)
+    return bool(bridge.ask(method, _modern=True)["result"]["seen"] == method)
 
 
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+        return listener.getsockname()[1]
 
 
 def error_of(message: dict[str, Any]) -> str:
     assert message["error"]["code"] == -32603
-    sentence: str = message["error"]["message"]
-    return sentence
+    return message["error"]["message"]
 
 
 # --- the way to the server
@@ -364,8 +361,7 @@ def test_a_crowd_of_requests_that_hang_holds_up_neither_a_cancellation_nor_an_an
 
 def test_a_flood_before_the_handshake_is_done_waits_for_it() -> None:
     with LegacySite() as site, bridge_to(site.url) as bridge:
-        info = {"name": "test", "version": "1"}
-        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
         calls = ({"name": "echo", "arguments": {"text": "x"}} for _ in range(300))
         bridge.send(
             {"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": params},

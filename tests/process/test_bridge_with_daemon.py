@@ -56,8 +56,7 @@ def test_a_message_of_many_lines_gets_one_answer_under_its_id(bridge: BridgeProc
 
 def test_a_call_that_a_stopped_daemon_runs_later_is_not_said_not_to_have_run(scratch: Scratch) -> None:
     counts = scratch.home / "counts"
-    daemon = scratch.serve({"count": server("counting", counts)})
-    pid = daemon.pid
+    pid = scratch.serve({"count": server("counting", counts)}).pid
     os.kill(pid, signal.SIGSTOP)
     bridge = bridge_of(scratch, HEARTH_BRIDGE_PATIENCE="0.5")
     try:

@@ -100,8 +100,7 @@ def test_a_bridge_that_is_stopped_while_its_daemon_dies_delivers_each_answer_onc
 
 
 def test_a_bridge_whose_output_is_blocked_still_delivers_a_cancel(home: Home) -> None:
-    client = Client(home, reading=False)
-    try:
+    with Client(home, reading=False) as client:
         client.send({"id": 0, "method": "ping"})
         victim = client.call("once", key="victim", delay=FOREVER_MS)
         until(lambda: "once victim" in home.noted(), "the call runs")
@@ -115,8 +114,6 @@ def test_a_bridge_whose_output_is_blocked_still_delivers_a_cancel(home: Home) ->
         assert all(client.text(id) == f"read {large}" for id in reads)
         assert client.leave() == 0
         assert [len(client.answers(id)) for id in (victim, *reads)] == [0, 1, 1, 1, 1]
-    finally:
-        client.discard()
 
 
 def _is_full(pipe: int) -> bool:

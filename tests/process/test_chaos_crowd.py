@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from support.chaos.client import Client
 from support.chaos.frames import status
-from support.chaos.home import BRIDGE, Home, server
+from support.chaos.home import BRIDGE, Home
 from support.chaos.load import expect_nobody_else
+from support.daemon import server_command
 
 BRIDGES = 100
 # A shell waits for the first line and becomes a bridge then: a hundred lines are written in no time.
@@ -28,7 +29,7 @@ def crowd(home: Home) -> Iterator[list[Client]]:
 
 
 def test_a_hundred_bridges_at_once_light_one_daemon_and_all_get_their_answers(home: Home) -> None:
-    home.configure({"counting": server("counting", str(home.notes)), "echo": server("echo")})
+    home.configure({"counting": server_command("counting", str(home.notes)), "echo": server_command("echo")})
     with crowd(home) as clients:
         openings = [client.open() for client in clients]
         lists = [client.request("tools/list") for client in clients]

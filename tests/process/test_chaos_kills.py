@@ -9,8 +9,9 @@ import time
 
 import pytest
 
-from support.chaos.home import Home, server
+from support.chaos.home import Home
 from support.chaos.load import chosen_seed, death, settle, start, under_load
+from support.daemon import server_command
 
 BRIDGES = 8
 KILLS = int(os.environ.get("HEARTH_CHAOS_KILLS") or 8)
@@ -27,8 +28,8 @@ def test_a_daemon_that_is_killed_again_and_again_costs_no_answer_and_runs_nothin
     home: Home, _round: int
 ) -> None:
     # One server goes when its input ends; the other, and its child in a session of its own, must be made to.
-    stubborn = server("stubborn", "--escape")
-    home.configure({"counting": server("counting", str(home.notes)), "stubborn": stubborn})
+    stubborn = server_command("stubborn", "--escape")
+    home.configure({"counting": server_command("counting", str(home.notes)), "stubborn": stubborn})
     seed = chosen_seed()
     chance = random.Random(seed)
     with under_load(home, seed, BRIDGES) as loads:

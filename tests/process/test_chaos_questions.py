@@ -16,12 +16,9 @@ NO = {"action": "decline"}
 @pytest.fixture
 def owner(home: Home) -> Iterator[Client]:
     """A client that owns the daemon and can be asked."""
-    client = Client(home)
-    try:
+    with Client(home) as client:
         client.greet(elicitation={})
         yield client
-    finally:
-        client.discard()
 
 
 def is_question_of(message: Message, daemon_id: str) -> bool:
@@ -47,8 +44,7 @@ def test_a_late_answer_to_a_dead_daemons_question_reaches_nothing(home: Home, ow
     with Framed(home) as asker:
         old = ask_for_shutdown(asker, owner)
         former = home.kill_daemon()
-    withdrawn = owner.notice("notifications/cancelled")
-    assert withdrawn["params"]["requestId"] == old["id"]
+    assert owner.notice("notifications/cancelled")["params"]["requestId"] == old["id"]
     wait_until_back(home, owner, former)
     with Framed(home) as asker:
         # The same question is open in the new daemon: the late yes must not be taken for an answer to it.
@@ -77,8 +73,7 @@ def test_an_answer_that_comes_while_no_daemon_is_there_reaches_nothing(home: Hom
 
 def test_a_question_that_was_answered_is_not_withdrawn_when_the_daemon_dies(home: Home, owner: Client) -> None:
     with Framed(home) as asker:
-        question = ask_for_shutdown(asker, owner)
-        owner.send({"id": question["id"], "result": NO})
+        owner.send({"id": ask_for_shutdown(asker, owner)["id"], "result": NO})
         assert asker.receive("shutdown")[0]["ok"] is False
         # Written behind the acknowledgement of the answer, so the bridge has seen that one too.
         assert owner.result(owner.request("ping")) == {}

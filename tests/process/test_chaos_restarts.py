@@ -34,21 +34,17 @@ def test_a_daemon_that_restarts_politely_under_load_costs_no_error_at_all(home: 
 
 
 def test_the_end_of_a_control_connection_tells_that_daemon_and_servers_are_gone(home: Home) -> None:
-    client = Client(home)
-    try:
+    with Client(home) as client:
         client.greet()
         client.text(client.call("read", key="any"))
         servers = home.upstreams()
         client.leave()
         restart(home)
         assert servers and home.upstreams() == []
-    finally:
-        client.discard()
 
 
 def test_who_comes_in_while_the_daemon_goes_is_sent_on_before_anything_of_it_is_looked_at(home: Home) -> None:
-    client = Client(home)
-    try:
+    with Client(home) as client:
         client.greet()
         slow = client.call("once", key="slow", delay=600)
         until(lambda: "once slow" in home.noted(), "the call runs")
@@ -57,7 +53,7 @@ def test_who_comes_in_while_the_daemon_goes_is_sent_on_before_anything_of_it_is_
             control.send(type="status", seq=1)
             control.receive("status")
             control.send(type="shutdown", seq=2, restart=True)
-            until(lambda: "going out" in home.log.read_text(), "the daemon goes")
+            until(lambda: "shutting down" in home.log.read_text(), "the daemon goes")
             newcomer.greet(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"counting__once"}}')
             goodbye, _ = newcomer.receive("goodbye")
             assert (goodbye["reconnect"], goodbye["taken"]) == (True, 0)
@@ -65,5 +61,3 @@ def test_who_comes_in_while_the_daemon_goes_is_sent_on_before_anything_of_it_is_
         assert client.text(client.call("once", key="next")) == "once next"
         assert status(home)["sessions"][0]["pid"] == client.pid
         assert [line for line in home.noted() if line.startswith("once")] == ["once slow", "once next"]
-    finally:
-        client.discard()

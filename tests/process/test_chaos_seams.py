@@ -38,13 +38,10 @@ def keep_working(home: Home, environment: dict[str, str]) -> None:
 
 def come_late(home: Home, environment: dict[str, str]) -> None:
     """One more bridge connects, with a call that no daemon has looked at when the first one dies."""
-    client = Client(home, environment=environment)
-    try:
+    with Client(home, environment=environment) as client:
         client.open()
         assert client.text(client.call("once", key="late")) == "once late"
         assert client.leave() == 0
-    finally:
-        client.discard()
 
 
 def ask_for_restart(home: Home, environment: dict[str, str]) -> None:
@@ -106,8 +103,7 @@ def let_them_work(loads: list[Load]) -> None:
 
 def test_a_bridge_that_stands_still_in_the_middle_of_a_line_finishes_it_after_its_daemon_died(home: Home) -> None:
     claim, environment = armed(home, "bridge-mid-write", "stop", 5)
-    client = Client(home, environment=environment)
-    try:
+    with Client(home, environment=environment) as client:
         client.greet()
         calls = [client.call("read", key=f"torn.{number}", delay=30 * number) for number in range(8)]
         until(lambda: not claim.exists(), "the bridge has passed the seam")
@@ -118,21 +114,16 @@ def test_a_bridge_that_stands_still_in_the_middle_of_a_line_finishes_it_after_it
         assert client.leave() == 0
         assert [len(client.answers(id)) for id in calls] == [1] * 8
         assert client.garbage == []
-    finally:
-        client.discard()
 
 
 def test_a_bridge_that_dies_in_the_middle_of_a_line_harms_nobody_else(home: Home) -> None:
     claim, environment = armed(home, "bridge-mid-write", "kill", 2)
     with under_load(home, chosen_seed(), BRIDGES) as loads:
         start(loads)
-        client = Client(home, environment=environment)
-        try:
+        with Client(home, environment=environment) as client:
             client.greet()
             client.call("once", key="torn")
             assert client.process.wait() == -signal.SIGKILL
-        finally:
-            client.discard()
         assert not claim.exists()
         assert len(client.garbage) == 1
         let_them_work(loads)

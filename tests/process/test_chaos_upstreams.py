@@ -16,9 +16,10 @@ import pytest
 
 from support.chaos.client import Message
 from support.chaos.frames import status
-from support.chaos.home import Home, kill, server
+from support.chaos.home import Home, kill
 from support.chaos.load import Load, chosen_seed, settle, start
 from support.chaos.reckoning import Request
+from support.daemon import server_command
 from support.kernel import until
 
 SERVERS = [f"s{number}" for number in range(10)]
@@ -116,7 +117,7 @@ def kill_one(home: Home, name: str, loads: list[Scattered]) -> bool:
 
 @pytest.mark.timeout(120 + 2 * SECONDS)
 def test_servers_that_are_killed_at_random_cost_the_calls_inside_of_them_and_no_other(home: Home) -> None:
-    counting = server("counting", str(home.notes))
+    counting = server_command("counting", str(home.notes))
     home.configure(dict.fromkeys(SERVERS, counting), dict.fromkeys(NARROW, "max_concurrency = 1"))
     seed = chosen_seed()
     chance = random.Random(seed)

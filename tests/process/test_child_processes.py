@@ -148,8 +148,7 @@ async def test_what_a_child_wrote_before_its_death_comes_before_the_news_of_it(c
 
 
 async def test_an_output_that_somebody_else_holds_open_delays_the_news_but_not_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-    child: Child,
+    monkeypatch: pytest.MonkeyPatch, child: Child
 ) -> None:
     monkeypatch.setattr(child_process, "LAST_WORDS_SECONDS", 0.1)
     # The grandchild leaves the group, so it survives its parent, which waits for that, and keeps the pipes.
@@ -260,8 +259,7 @@ async def test_without_pidfds_as_on_macos_every_child_s_end_is_noticed_and_no_th
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr(os, "pidfd_open", refuse)
-    loop = asyncio.get_running_loop()
-    loop.set_default_executor(ThreadPoolExecutor(1))
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     children = [Child() for _ in range(3)]
     for number, child in enumerate(children):
         await child.run(f"import sys; sys.stdin.read(); sys.exit({number})")

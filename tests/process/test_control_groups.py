@@ -23,8 +23,8 @@ from support.kernel import BOUND_SECONDS, is_gone, until
 if sys.platform == "linux":
     import resource
 
+    from hearth.host import process_setup
     from hearth.host.linux import cgroup_child, cgroup_spawner, cgroups
-    from hearth.host.posix import process_setup
 else:
     pytest.skip("control groups are Linux's", allow_module_level=True)
 

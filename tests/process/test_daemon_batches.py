@@ -247,11 +247,11 @@ def test_a_daemon_that_is_going_out_refuses_the_requests_of_a_batch_and_takes_th
     client.begin_call("count__read", id="held", key="held", delay=600_000)
     until(lambda: "read held" in ledger(scratch), "the call runs")
     daemon.signal(signal.SIGTERM)
-    until(lambda: "going out" in scratch.logged(), "it drains")
+    until(lambda: "shutting down" in scratch.logged(), "it drains")
     send(client, request(1, "ping"), notice("notifications/cancelled", requestId="held"))
     answers = received(client)
     assert answers[1]["error"]["code"] == -32603
-    assert "going out" in answers[1]["error"]["message"]
+    assert "shutting down" in answers[1]["error"]["message"]
     # Nothing is in flight any longer.
     assert daemon.wait() == 0
 
@@ -261,8 +261,7 @@ def test_a_daemon_that_is_going_out_refuses_the_requests_of_a_batch_and_takes_th
 
 def test_a_server_may_answer_in_arrays(serving: Scratch) -> None:
     client = serving.lines().initialized("2025-11-25")
-    answer = client.call("array__say", meta={"progressToken": "t"}, text="heard")
-    assert text_of(answer) == "heard"
+    assert text_of(client.call("array__say", meta={"progressToken": "t"}, text="heard")) == "heard"
     assert [message["params"]["progressToken"] for message in client.aside] == ["t"]
     ids = [client.begin_call("array__pair", text=str(number)) for number in range(2)]
     assert [text_of(client.answer_to(id)) for id in ids] == ["0", "1"]

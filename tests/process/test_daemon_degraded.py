@@ -169,8 +169,7 @@ def test_a_hang_up_makes_it_look_again(scratch: Scratch) -> None:
 
 
 def test_a_shutdown_is_granted_and_leaves_nothing(broken: Scratch) -> None:
-    control = broken.control()
-    assert control.control("shutdown")[0]["ok"] is True
+    assert broken.control().control("shutdown")[0]["ok"] is True
     until(lambda: not pids_at_home(str(broken.home)), "everything has ended")
     assert not os.path.lexists(broken.socket)
     assert not broken.registry.exists()

@@ -11,12 +11,8 @@ from pathlib import Path
 import pytest
 
 from support.clients import PREFIX, Closed, FramesClient, modern, text_of
-from support.daemon import Daemon, Scratch, pids_of, server
+from support.daemon import Daemon, Scratch, noted, pids_of, server
 from support.kernel import is_gone, pids_at_home, until
-
-
-def noted(ledger: Path, line: str) -> None:
-    until(lambda: ledger.exists() and line in ledger.read_text().splitlines(), f"the server notes {line!r}")
 
 
 def assert_nothing_is_left(scratch: Scratch) -> None:
@@ -64,8 +60,7 @@ def test_a_connection_that_has_not_spoken_yet_holds_the_daemon(scratch: Scratch)
 
 def test_a_control_connection_holds_nothing(scratch: Scratch) -> None:
     daemon = scratch.serve(idle_timeout=0.3)
-    control = scratch.control()
-    control.control("status")
+    scratch.control().control("status")
     assert daemon.wait() == 0
 
 
@@ -83,8 +78,7 @@ def test_a_call_in_flight_holds_the_daemon_also_when_its_session_has_fallen_sile
 
 def test_a_silent_session_without_calls_does_not_hold_the_daemon(scratch: Scratch) -> None:
     daemon = scratch.serve(idle_timeout=0.1, heartbeat_interval=0.05)
-    client = scratch.frames()
-    goodbye, _ = client.receive_type("goodbye")
+    goodbye, _ = scratch.frames().receive_type("goodbye")
     assert goodbye["reconnect"] is True
     assert daemon.wait() == 0
 
@@ -144,7 +138,7 @@ def test_nothing_that_comes_during_the_drain_is_taken_and_goodbye_says_so(scratc
     assert frames.receive_type("goodbye")[0]["taken"] == 1
     frames.begin_call("count__once", key="after")
     # A client of lines has nobody who would send it again, so it gets an answer.
-    assert "going out" in lines.call("count__once", key="after")["error"]["message"]
+    assert "shutting down" in lines.call("count__once", key="after")["error"]["message"]
     # One that was connected and had not spoken yet is greeted and sent away.
     mute.hello()
     assert mute.receive_type("goodbye")[0]["taken"] == 0

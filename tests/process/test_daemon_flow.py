@@ -7,17 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from support.clients import Client, Closed, FramesClient, text_of
-from support.daemon import Scratch, pids_of, server
+from support.clients import Closed, FramesClient, text_of
+from support.daemon import Scratch, noted, pids_of, server
+from support.eras import opened
 from support.kernel import BOUND_SECONDS, until
-
-
-def opened(scratch: Scratch, wire: str) -> Client:
-    return scratch.lines() if wire == "lines" else scratch.frames()
-
-
-def noted(ledger: Path, line: str) -> None:
-    until(lambda: ledger.exists() and line in ledger.read_text().splitlines(), f"the server notes {line!r}")
 
 
 def test_a_client_that_does_not_read_loses_its_connection_and_the_log_says_why(scratch: Scratch, wire: str) -> None:
@@ -53,8 +46,7 @@ def test_a_client_that_does_not_read_loses_progress_but_no_answer(scratch: Scrat
     assert text_of(other.call("count__read", key="after", delay=700)) == "read after"
     assert len(text_of(stuck.answer_to("big"))) == 3_000_000
     assert text_of(stuck.answer_to("slow")) == "read k"
-    progress = [message for message in stuck.aside if message.get("method") == "notifications/progress"]
-    assert len(progress) < 200
+    assert len([message for message in stuck.aside if message.get("method") == "notifications/progress"]) < 200
 
 
 def test_of_notices_on_one_topic_a_slow_reader_gets_the_newest_when_it_reads_again(scratch: Scratch) -> None:
@@ -117,8 +109,7 @@ def test_a_server_that_does_not_read_is_named_in_an_immediate_error(scratch: Scr
     # The client's own connection was not paused, nor anybody else's.
     assert text_of(client.call("echo__echo", text="still here")) == "still here"
     assert text_of(other.call("echo__echo", text="me too")) == "me too"
-    unanswered = set(filling) - {message.get("id") for message in client.aside}
-    assert unanswered
+    assert set(filling) - {message.get("id") for message in client.aside}
     # It would not notice the end of its input either.
     os.kill(pids_of(scratch, "deaf")[0], signal.SIGKILL)
 
@@ -130,8 +121,7 @@ def test_cancels_go_past_the_full_queue_of_a_server(scratch: Scratch) -> None:
     pid = json.loads(text_of(client.call("rec__about")))["pid"]
     stop(pid)
     held = [client.begin_call("rec__hold", text="x" * 60_000) for _ in range(FILLING)]
-    refused = client.call("rec__hold", text="y")
-    assert "does not read its input" in refused["error"]["message"]
+    assert "does not read its input" in client.call("rec__hold", text="y")["error"]["message"]
     failed = {message["id"] for message in client.aside if "error" in message}
     for id in held:
         client.notify("notifications/cancelled", {"requestId": id, "reason": "enough"})
@@ -164,8 +154,7 @@ def test_a_silent_server_delays_only_who_calls_it(scratch: Scratch) -> None:
     assert other.tools() == ["echo__add", "echo__echo"]
     id = waiting.begin_call("silent__x")
     assert text_of(other.call("echo__echo", text="quick")) == "quick"
-    refused = waiting.answer_to(id)
-    assert "server 'silent' did not answer within 0.8 s" in refused["error"]["message"]
+    assert "server 'silent' did not answer within 0.8 s" in waiting.answer_to(id)["error"]["message"]
 
 
 @pytest.mark.parametrize("tool", ["die", "abort", "half"])

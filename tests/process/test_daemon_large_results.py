@@ -67,8 +67,7 @@ def wire(request: pytest.FixtureRequest) -> str:
 
 
 def call(ask: Ask, tool: str, **arguments: object) -> Any:
-    answer = ask("tools/call", {"name": tool, "arguments": arguments})
-    return answer["result"]
+    return ask("tools/call", {"name": tool, "arguments": arguments})["result"]
 
 
 def link_in(result: Message) -> str:
@@ -178,8 +177,7 @@ def test_a_session_for_one_server_without_resources_reads_it_too(limited: Scratc
 def test_a_tool_that_is_called_by_a_client_that_searches_has_the_limit_too(limited: Scratch) -> None:
     client = limited.frames(mode="search")
     client.initialize()
-    answer = client.call("call_tool_read", name="old__echo", arguments={"text": LARGE})
-    uri = link_in(answer["result"])
+    uri = link_in(client.call("call_tool_read", name="old__echo", arguments={"text": LARGE})["result"])
     assert client.ask("resources/read", {"uri": uri})["result"]["contents"][0]["text"] == LARGE
 
 

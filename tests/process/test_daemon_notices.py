@@ -32,10 +32,7 @@ def test_progress_of_a_legacy_server_comes_under_the_client_s_own_token(
 ) -> None:
     speaker, other = Speaker(opened(both, wire), era), both.lines()
     speaker.begin_call(
-        "count__read",
-        1,
-        arguments={"key": "p", "delay": 60, "steps": 2},
-        _meta={"progressToken": token},
+        "count__read", 1, arguments={"key": "p", "delay": 60, "steps": 2}, _meta={"progressToken": token}
     )
     assert text_of(speaker.client.answer_to(1)) == "read p"
     notices = [message for message in speaker.client.aside if message.get("method") == "notifications/progress"]
@@ -124,8 +121,7 @@ def test_a_legacy_client_hears_of_a_change_by_a_notification(both: Scratch, wire
     client.initialize()
     before = client.tools()
     grow(other, upstream, f"leaf-{wire}")
-    notice = client.next_called(CHANGED)
-    assert notice == {"jsonrpc": "2.0", "method": CHANGED}
+    assert client.next_called(CHANGED) == {"jsonrpc": "2.0", "method": CHANGED}
     assert len(client.tools()) == len(before) + 1
 
 
@@ -138,8 +134,7 @@ def test_a_modern_client_hears_of_a_change_on_its_subscription(both: Scratch, wi
     assert acknowledged["params"]["notifications"] == {"toolsListChanged": True}
     assert acknowledged["params"]["_meta"] == {f"{PREFIX}subscriptionId": "sub"}
     grow(other, upstream, f"twig-{wire}")
-    notice = client.next_called(CHANGED)
-    assert notice["params"]["_meta"] == {f"{PREFIX}subscriptionId": "sub"}
+    assert client.next_called(CHANGED)["params"]["_meta"] == {f"{PREFIX}subscriptionId": "sub"}
 
 
 def test_each_subscription_gets_its_own_notice_and_a_cancelled_one_gets_none(both: Scratch) -> None:
@@ -150,8 +145,7 @@ def test_each_subscription_gets_its_own_notice_and_a_cancelled_one_gets_none(bot
         assert client.next_called(ACKNOWLEDGED)["params"]["_meta"][f"{PREFIX}subscriptionId"] == id
     client.notify("notifications/cancelled", {"requestId": "two"})
     grow(other, "old", "branch")
-    heard = [client.next_called(CHANGED)["params"]["_meta"][f"{PREFIX}subscriptionId"] for _ in range(2)]
-    assert heard == [1, 3]
+    assert [client.next_called(CHANGED)["params"]["_meta"][f"{PREFIX}subscriptionId"] for _ in range(2)] == [1, 3]
     assert client.ask("server/discover", modern(), id="end")["result"]
     assert client.aside == []
 
@@ -317,8 +311,7 @@ def test_a_subscriber_that_never_listed_is_told_of_a_server_that_a_reload_adds(s
     client.next_called(ACKNOWLEDGED)
     started.reconfigure({"change": server("changing"), "echo": server("echo")})
     assert client.next_called(CHANGED)["params"]["_meta"] == ON_SUB
-    tools = client.ask("tools/list", modern())["result"]["tools"]
-    assert "echo__echo" in [tool["name"] for tool in tools]
+    assert "echo__echo" in [tool["name"] for tool in client.ask("tools/list", modern())["result"]["tools"]]
 
 
 # --- with the real bridge

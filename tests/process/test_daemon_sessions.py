@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.clients import Closed, FramesClient, Message, text_of
-from support.daemon import Scratch, server
+from support.daemon import Scratch, noted, server
 from support.kernel import until
 
 # Short enough for a test, long enough for a busy machine to send one in time.
@@ -14,8 +14,7 @@ HEARTBEAT_SECONDS = 0.1
 
 
 def session_of(scratch: Scratch, client: FramesClient) -> Message | None:
-    sessions = scratch.status()["sessions"]
-    return next((item for item in sessions if item["id"] == client.session["sessionId"]), None)
+    return next((item for item in scratch.status()["sessions"] if item["id"] == client.session["sessionId"]), None)
 
 
 def falls_silent(scratch: Scratch, client: FramesClient) -> None:
@@ -31,10 +30,6 @@ def counted(scratch: Scratch) -> Path:
     ledger = scratch.home / "ledger"
     scratch.serve({"count": server("counting", ledger)}, heartbeat_interval=HEARTBEAT_SECONDS)
     return ledger
-
-
-def noted(ledger: Path, line: str) -> None:
-    until(lambda: ledger.exists() and line in ledger.read_text().splitlines(), f"the server notes {line!r}")
 
 
 def test_the_interval_of_heartbeats_is_told_to_the_bridge(scratch: Scratch) -> None:
@@ -156,8 +151,7 @@ def test_a_resumed_session_keeps_its_id_and_replaces_the_former_connection(scrat
     scratch.start()
     former = scratch.frames()
     resume = {key: former.session[key] for key in ("sessionId", "secret")}
-    again = scratch.frames(resume=resume)
-    assert again.session["sessionId"] == former.session["sessionId"]
+    assert scratch.frames(resume=resume).session["sessionId"] == former.session["sessionId"]
     with pytest.raises(Closed):
         while True:
             former.receive_frame()
@@ -182,8 +176,7 @@ def test_a_resent_or_replayed_call_runs_only_where_the_tool_is_safe_to_repeat(sc
         params = {"name": f"count__{tool}", "arguments": {"key": tool}}
         client.send_line(_request(number, "tools/call", params), **{mark: True})
     assert [text_of(client.answer_to(number)) for number in (1, 2)] == ["read read", "put put"]
-    refused = client.answer_to(3)
-    assert "may or may not have run" in refused["error"]["message"]
+    assert "may or may not have run" in client.answer_to(3)["error"]["message"]
     assert "once once" not in ledger.read_text()
 
 
@@ -212,8 +205,7 @@ def test_the_answer_to_initialize_and_the_initialized_line_are_marked_to_be_kept
     scratch.start()
     client = scratch.frames().initialized()
     assert client.receive_type("ack")[0]["keep"] == {"initialized": 2}
-    answer = next(header for header in client.headers if header.get("re") == 1)
-    assert answer["keep"] == "initialize"
+    assert next(header for header in client.headers if header.get("re") == 1)["keep"] == "initialize"
 
 
 def test_a_session_that_is_for_one_server_sees_its_tools_under_their_own_names(scratch: Scratch) -> None:

@@ -72,8 +72,7 @@ def test_two_profiles_run_side_by_side(scratch: Scratch) -> None:
 def test_the_registry_of_a_dead_daemon_is_replaced(scratch: Scratch) -> None:
     stale_entry(scratch, dead_pid(), 1)
     daemon = scratch.start()
-    entry = json.loads(scratch.registry.read_text())
-    assert entry["daemonId"] == scratch.status()["daemonId"] != "former"
+    assert json.loads(scratch.registry.read_text())["daemonId"] == scratch.status()["daemonId"] != "former"
     assert daemon.pid == scratch.status()["pid"]
 
 
@@ -170,8 +169,7 @@ def test_a_profile_name_that_is_none_is_refused_in_one_sentence(scratch: Scratch
 def test_a_config_that_was_named_and_is_not_there_reaches_the_client_as_the_reason(scratch: Scratch) -> None:
     missing = scratch.home / "none.json"
     scratch.start("--config", str(missing))
-    socket_path = next((scratch.runtime / "mcp").glob("*.sock"))
-    scratch.socket = str(socket_path)
+    scratch.socket = str(next((scratch.runtime / "mcp").glob("*.sock")))
     with scratch.lines() as client:
         assert str(missing) in client.ask("ping")["error"]["message"]
 

@@ -210,8 +210,7 @@ def serving(shared: Scratch) -> Scratch:
 def about(serving: Scratch) -> Message:
     """What the recording server was given, as it saw it itself."""
     with serving.lines() as client, serving.frames():
-        found: Message = json.loads(text_of(client.call("rec__about")))
-        return found
+        return json.loads(text_of(client.call("rec__about")))
 
 
 def test_a_server_inherits_no_listening_socket_and_no_connection(about: Message) -> None:

@@ -69,17 +69,13 @@ def test_a_server_that_closes_its_input_and_lives_on_is_ended_and_started_anew(s
     [
         (server("dying", "--on", "start"), "died at the start"),
         (server("dying", "--on", "tools/list"), "died of tools/list"),
-        (
-            server("wilful", "--mourn", "a farewell", "--mute", "tools/list", start_timeout=SHORT_SECONDS),
-            "a farewell",
-        ),
+        (server("wilful", "--mourn", "a farewell", "--mute", "tools/list", start_timeout=SHORT_SECONDS), "a farewell"),
     ],
 )
 def test_what_a_server_says_before_its_start_fails_is_told_to_the_client_and_not_logged(
     scratch: Scratch, entry: dict[str, object], words: str
 ) -> None:
-    client = scratch.serve({"failing": entry}).lines()
-    error = client.call("failing__echo")["error"]["message"]
+    error = scratch.serve({"failing": entry}).lines().call("failing__echo")["error"]["message"]
     assert "server 'failing'" in error
     assert words in error
     assert words in scratch.upstream("failing")["error"]
@@ -113,8 +109,7 @@ def test_a_list_that_waits_for_one_slow_server_after_another_ends_with_its_time(
     id = client.begin("tools/list")
     (pid,) = pids_of(scratch, "slow")
     scratch.reconfigure({"slow": server("silent", "another"), "other": server("echo")}, **settings)
-    names = [tool["name"] for tool in client.answer_to(id)["result"]["tools"]]
-    assert names == ["other__add", "other__echo"]
+    assert [tool["name"] for tool in client.answer_to(id)["result"]["tools"]] == ["other__add", "other__echo"]
     until(lambda: is_gone(pid), "the former process has ended")
 
 
@@ -175,8 +170,7 @@ def test_a_list_that_never_comes_does_not_keep_later_ones_away(scratch: Scratch,
 def test_a_server_is_retired_at_once_although_it_owes_hearth_an_answer(scratch: Scratch, method: str) -> None:
     wilful = server("wilful", "--mute", method, start_timeout=2 * SHORT_SECONDS)
     # Longer than anything here waits for: a retirement that takes this long fails.
-    client = scratch.serve({"wilful": wilful}, drain_timeout=300).lines()
-    client.call("wilful__grow", name="one")
+    scratch.serve({"wilful": wilful}, drain_timeout=300).lines().call("wilful__grow", name="one")
     if method != "server/discover":
         until(lambda: "its lists could not be read again" in scratch.logged(), "the wait is over")
     (pid,) = pids_of(scratch, "wilful")

@@ -4,29 +4,25 @@ from typing import Any
 
 import pytest
 
+from support.conformance.clients import CANCELLED, PROGRESS, LegacyClient, Message
+from support.conformance.revisions import MODERN, NEWEST_LEGACY
 from support.kernel import until
+from support.puppets.server import Puppet
 from support.puppets.stage import (
     EACH_QUESTION,
     FAILED,
     FORM,
     FORM_ANSWER,
     INVALID_PARAMS,
-    MODERN,
-    NEWEST_LEGACY,
     QUESTIONS,
     ROOTS_ANSWER,
     SAMPLE,
     SAMPLE_ANSWER,
     Actor,
     Errand,
-    LegacyClient,
-    Message,
-    Puppet,
     Stage,
 )
 
-CANCELLED = "notifications/cancelled"
-PROGRESS = "notifications/progress"
 CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 # What JSON can carry and few people think of: an escaped slash, a line end, a null character, half a surrogate pair.
 ODD_STATE = 'st\u00e4te "/\\ \u2028\x00\ud83d ' + "x" * 10_000
@@ -244,8 +240,7 @@ def test_an_old_client_is_asked_for_samples_and_roots_in_its_own_words(stage: St
     ],
 )
 def test_a_wish_that_is_none_is_an_error_of_the_server(stage: Stage, actor: Actor, result: Message) -> None:
-    client = stage.legacy()
-    errand, puppet, call = actor.called_by(client)
+    errand, puppet, call = actor.called_by(stage.legacy())
     require(puppet, call, **result)
     error = errand.outcome().error
     assert error["code"] == FAILED
@@ -300,8 +295,7 @@ def test_a_client_that_leaves_in_the_midst_of_a_question_leaves_nothing_open(sta
     client = stage.legacy(silent=True)
     asked(actor, client)
     client.close()
-    other = stage.legacy(name="other")
-    errand, puppet, call = actor.called_by(other)
+    errand, puppet, call = actor.called_by(stage.legacy(name="other"))
     errand.finish(puppet, call, "next")
     assert len(actor.told("tools/call")) == 2
     assert actor.told(CANCELLED) == []

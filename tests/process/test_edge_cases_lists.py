@@ -2,20 +2,11 @@
 
 import pytest
 
+from support.conformance.clients import Client, Message
+from support.conformance.revisions import LEGACY, MODERN, NEWEST_LEGACY
 from support.kernel import until
-from support.puppets.stage import (
-    INVALID_PARAMS,
-    LEGACY,
-    METHOD_NOT_FOUND,
-    MODERN,
-    NEWEST_LEGACY,
-    Actor,
-    Client,
-    Errand,
-    Message,
-    Puppet,
-    Stage,
-)
+from support.puppets.server import Puppet
+from support.puppets.stage import INVALID_PARAMS, METHOD_NOT_FOUND, Actor, Errand, Stage
 
 # Of a list: its method, its name in the result, the wish of a listen stream, and the notice.
 KINDS = {
@@ -216,8 +207,7 @@ def test_a_circle_of_pages_is_cut(stage: Stage, cursors: list[str | None]) -> No
 
 def test_a_list_without_end_is_cut(stage: Stage) -> None:
     actor = stage.actor(keys={"isolation": "shared"})
-    pages = Pages(actor, "tools", [str(number) for number in range(2000)])
-    actor.instead = pages.page
+    actor.instead = Pages(actor, "tools", [str(number) for number in range(2000)]).page
     stage.start()
     assert 100 <= len(stage.modern().everything("tools/list", "tools")) < 4000
 
@@ -237,8 +227,7 @@ def test_every_cursor_of_a_client_is_refused(stage: Stage, revision: str) -> Non
 
 def test_an_unknown_method_goes_to_the_only_server(stage: Stage, revision: str, upstream: str) -> None:
     actor = stage.serve(upstream)
-    client = stage.guest(revision)
-    errand = Errand(client, method="vendor/do", what=[1], _meta={"vendor/key": 1})
+    errand = Errand(stage.guest(revision), method="vendor/do", what=[1], _meta={"vendor/key": 1})
     puppet, call = actor.next("vendor/do")
     assert call["params"]["what"] == [1]
     assert call["params"]["_meta"]["vendor/key"] == 1
@@ -267,8 +256,7 @@ def test_the_only_server_s_error_is_the_answer_but_old_sdks_words_for_an_unknown
 def test_an_unknown_method_is_refused_unless_there_is_one_server(stage: Stage, revision: str, servers: int) -> None:
     actors = [stage.actor(name=f"puppet{number}") for number in range(servers)]
     stage.start()
-    client = stage.guest(revision)
-    error = client.ask("vendor/do", what=1).error
+    error = stage.guest(revision).ask("vendor/do", what=1).error
     assert error["code"] == METHOD_NOT_FOUND
     assert "vendor/do" in error["message"]
     assert all(actor.told("vendor/do") == [] for actor in actors)
@@ -282,15 +270,13 @@ def test_a_method_of_the_other_era_is_not_found_even_where_the_server_has_it(sta
     legacy = ("ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
     for method in legacy if revision == MODERN else ("server/discover", "subscriptions/listen"):
         before = len(actor.told(method))
-        error = client.ask(method, level="info", uri="made:up", notifications={}).error
-        assert error["code"] == METHOD_NOT_FOUND
+        assert client.ask(method, level="info", uri="made:up", notifications={}).error["code"] == METHOD_NOT_FOUND
         assert len(actor.told(method)) == before
 
 
 def test_a_cancelled_unknown_request_is_withdrawn_from_the_server(stage: Stage, revision: str) -> None:
     actor = stage.serve()
-    client = stage.guest(revision)
-    errand = Errand(client, method="vendor/wait", n=1)
+    errand = Errand(stage.guest(revision), method="vendor/wait", n=1)
     _, call = actor.next("vendor/wait")
     errand.cancel()
     assert actor.next("notifications/cancelled")[1]["params"]["requestId"] == call["id"]

@@ -2,19 +2,10 @@
 
 import pytest
 
+from support.conformance.clients import LOGGED
 from support.kernel import until
-from support.puppets.stage import (
-    INVALID_PARAMS,
-    MODERN,
-    Actor,
-    Client,
-    Errand,
-    Message,
-    Puppet,
-    Stage,
-)
+from support.puppets.stage import INVALID_PARAMS, MODERN, Actor, Client, Errand, Message, Puppet, Stage
 
-LOGGED = "notifications/message"
 SET_LEVEL = "logging/setLevel"
 LEVEL = "io.modelcontextprotocol/logLevel"
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -163,8 +154,7 @@ def test_a_level_outlives_the_daemon(stage: Stage, upstream: str) -> None:
     else:
         assert levels(actor) == ["error", "error"]
     talk(puppet, call, "after")
-    found = errand.outcome()
-    assert [entry["level"] for entry in found.logs] == list(LEVELS[4:])
+    assert [entry["level"] for entry in errand.outcome().logs] == list(LEVELS[4:])
 
 
 # --- requests

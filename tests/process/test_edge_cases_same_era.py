@@ -4,20 +4,19 @@ from typing import Any
 
 import pytest
 
+from support.conformance.clients import Message
+from support.conformance.revisions import LEGACY, MODERN
 from support.kernel import until
+from support.puppets.server import Puppet
 from support.puppets.stage import (
     FAILED,
     FORM,
     FORM_ANSWER,
     INVALID_PARAMS,
-    LEGACY,
-    MODERN,
     ROOTS_ANSWER,
     SAMPLE,
     Actor,
     Errand,
-    Message,
-    Puppet,
     Stage,
     page,
     shown,
@@ -97,8 +96,7 @@ def test_an_error_that_is_about_hearth_or_of_the_other_era_is_not_passed_on(
 
 
 def test_results_of_other_types_and_unknown_members_pass(stage: Stage, modern_actor: Actor) -> None:
-    client = stage.modern()
-    errand, puppet, call = modern_actor.called_by(client)
+    errand, puppet, call = modern_actor.called_by(stage.modern())
     structured = [1, {"two": None}]
     puppet.answer(call, content=[], structuredContent=structured, vendor={"deep": [True]}, isError=True)
     result = errand.outcome().result
@@ -200,8 +198,7 @@ def test_roots_that_a_server_asks_for_when_it_is_greeted_are_its_client_s(stage:
 
     actor.aside = ask
     stage.start()
-    client = stage.legacy()
-    assert client.everything("tools/list", "tools")
+    assert stage.legacy().everything("tools/list", "tools")
     reply = actor.reply_to("r-1")
     while isolation == "auto" and reply.get("result") != ROOTS_ANSWER:
         # The first processes are none that could know; in the end there is one for who works in that place.
@@ -237,8 +234,7 @@ def test_content_that_a_revision_does_not_have_becomes_text_and_the_rest_stays(
     stage: Stage, revision: str, upstream: str
 ) -> None:
     actor = stage.serve(upstream)
-    client = stage.legacy(revision)
-    errand, puppet, call = actor.called_by(client)
+    errand, puppet, call = actor.called_by(stage.legacy(revision))
     puppet.answer(call, content=[TEXT, IMAGE, AUDIO, LINK, EMBEDDED], structuredContent={"a": [1]}, vendor=1)
     result = errand.outcome().result
     audio, link = result["content"][2:4]

@@ -7,25 +7,15 @@ from typing import Any
 
 import pytest
 
-from support.puppets.stage import (
-    FORM_ANSWER,
-    INVALID_PARAMS,
-    MODERN,
-    NEWEST_LEGACY,
-    QUESTIONS,
-    Actor,
-    Errand,
-    Message,
-    Puppet,
-    Stage,
-    page,
-)
+from support.conformance.clients import Message
+from support.conformance.revisions import MODERN, NEWEST_LEGACY
+from support.puppets.server import Puppet
+from support.puppets.stage import FORM_ANSWER, INVALID_PARAMS, QUESTIONS, Actor, Errand, Stage, page
 
 INNER: Message = {"name": "puppet__act", "arguments": {"key": "value"}}
 THROUGH: Message = {"name": "call_tool", "arguments": INNER}
 PAIRS = pytest.mark.parametrize(
-    ("client", "server"),
-    [(client, server) for client in (NEWEST_LEGACY, MODERN) for server in (NEWEST_LEGACY, MODERN)],
+    ("client", "server"), [(client, server) for client in (NEWEST_LEGACY, MODERN) for server in (NEWEST_LEGACY, MODERN)]
 )
 
 

@@ -2,22 +2,13 @@
 
 from itertools import pairwise
 
+from support.conformance.clients import CANCELLED, UPDATED, Client, Message, ModernClient
+from support.conformance.revisions import MODERN, NEWEST_LEGACY
+from support.conformance.vocabulary import ACKNOWLEDGED
 from support.kernel import until
-from support.puppets.stage import (
-    INVALID_PARAMS,
-    MODERN,
-    NEWEST_LEGACY,
-    Actor,
-    Client,
-    Message,
-    ModernClient,
-    Puppet,
-    Stage,
-)
+from support.puppets.server import Puppet
+from support.puppets.stage import INVALID_PARAMS, Actor, Stage
 
-UPDATED = "notifications/resources/updated"
-CANCELLED = "notifications/cancelled"
-ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 LISTEN = "subscriptions/listen"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 RESOURCE_NOT_FOUND = -32002
@@ -60,8 +51,7 @@ def heard(client: Client, subscription: object) -> str:
         assert params["_meta"] == {SUBSCRIPTION: subscription}
     else:
         assert set(params) == {"uri"}
-    uri: str = params["uri"]
-    return uri
+    return params["uri"]
 
 
 def assert_silent(client: Client) -> None:
@@ -129,8 +119,7 @@ def test_a_part_of_a_resource_is_told_to_who_wants_the_whole_and_once_to_who_wan
     actor = serve(stage, upstream)
     client = stage.guest(revision)
     if isinstance(client, ModernClient):
-        uris = ["made:dir", "made:dir/file"]
-        subscription = client.begin(LISTEN, notifications={"resourceSubscriptions": uris})
+        subscription = client.begin(LISTEN, notifications={"resourceSubscriptions": ["made:dir", "made:dir/file"]})
         client.next_notice(ACKNOWLEDGED)
     else:
         subscription = [client.subscribe(uri) for uri in ("made:dir", "made:dir/file")]
@@ -201,8 +190,7 @@ def test_a_resource_that_nobody_has_costs_the_stream_nothing_else(stage: Stage, 
     stage.modern("first").ask("tools/list")
     client = stage.modern()
     stream = client.begin(LISTEN, notifications={"resourceSubscriptions": [7, "made:one", "made:one", None]})
-    params = client.next_notice(ACKNOWLEDGED)["params"]
-    assert params["notifications"]["resourceSubscriptions"] == ["made:one"]
+    assert client.next_notice(ACKNOWLEDGED)["params"]["notifications"]["resourceSubscriptions"] == ["made:one"]
     puppet, _ = wanted(actor)
     update(actor, puppet, "made:one")
     assert heard(client, stream) == "made:one"

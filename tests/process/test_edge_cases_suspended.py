@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from support.conformance.clients import CANCELLED, Message
 from support.puppets.stage import (
     EACH_QUESTION,
     FORM,
@@ -13,12 +14,11 @@ from support.puppets.stage import (
     SAMPLE,
     Actor,
     Errand,
-    Message,
     Stage,
     page,
     shown,
 )
-from support.puppets.suspended_calls import CANCELLED, parked
+from support.puppets.suspended_calls import parked
 
 # --- every kind of question, in every kind of call
 
@@ -57,8 +57,7 @@ def test_a_call_that_its_client_never_comes_back_to_keeps_no_other_from_being_as
 
 
 def test_an_elicitation_by_url_is_asked_without_its_id_and_answered(stage: Stage, actor: Actor) -> None:
-    client = stage.modern()
-    errand, puppet, call = actor.called_by(client)
+    errand, puppet, call = actor.called_by(stage.modern())
     puppet.ask("q-1", "elicitation/create", **page())
     assert list(errand.wishes().values()) == [shown(page())]
     errand.go_on()
@@ -215,8 +214,7 @@ def test_a_state_is_good_once(stage: Stage, actor: Actor) -> None:
     errand, puppet, call = parked(actor, client)
     errand.fill_in(actor, "q-1")
     for is_running in (True, False):
-        again = Errand(client, **errand.params, requestState=errand.wish["requestState"])
-        error = again.outcome().error
+        error = Errand(client, **errand.params, requestState=errand.wish["requestState"]).outcome().error
         assert (error["code"], error["data"]["reason"]) == (INVALID_PARAMS, "spent")
         if is_running:
             errand.finish(puppet, call, "done")
@@ -237,8 +235,7 @@ def test_a_state_is_good_for_its_own_request_only(stage: Stage, actor: Actor, ot
     errand, puppet, call = parked(actor, client)
     method = other["method"]
     params = {key: value for key, value in other.items() if key != "method"}
-    stray = Errand(client, method=method, **params, requestState=errand.wish["requestState"])
-    error = stray.outcome().error
+    error = Errand(client, method=method, **params, requestState=errand.wish["requestState"]).outcome().error
     assert (error["code"], error["data"]["reason"]) == (INVALID_PARAMS, "request")
     errand.fill_in(actor, "q-1")
     errand.finish(puppet, call, "done")
@@ -261,8 +258,7 @@ def test_a_state_that_was_tampered_with_is_refused(stage: Stage, actor: Actor) -
 def test_a_state_is_good_for_its_own_client_only(stage: Stage, actor: Actor) -> None:
     errand, puppet, call = parked(actor, stage.modern())
     thief = stage.modern("thief")
-    stolen = Errand(thief, **errand.params, requestState=errand.wish["requestState"])
-    error = stolen.outcome().error
+    error = Errand(thief, **errand.params, requestState=errand.wish["requestState"]).outcome().error
     assert (error["code"], error["data"]["reason"]) == (INVALID_PARAMS, "principal")
     errand.fill_in(actor, "q-1")
     errand.finish(puppet, call, "done")

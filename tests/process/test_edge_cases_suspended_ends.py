@@ -5,16 +5,10 @@ import time
 
 import pytest
 
+from support.conformance.clients import CANCELLED, LOGGED, PROGRESS
 from support.kernel import until
-from support.puppets.stage import (
-    FORM,
-    FORM_ANSWER,
-    QUESTIONS,
-    Actor,
-    Errand,
-    Stage,
-)
-from support.puppets.suspended_calls import CANCELLED, CEILING_SECONDS, LOG_LEVEL, LOGGED, PROGRESS, parked
+from support.puppets.stage import FORM, FORM_ANSWER, QUESTIONS, Actor, Errand, Stage
+from support.puppets.suspended_calls import CEILING_SECONDS, LOG_LEVEL, parked
 
 # --- progress, messages, time
 
@@ -131,8 +125,7 @@ def test_a_client_that_leaves_while_its_retry_waits_has_its_call_cancelled(stage
 
 
 def test_a_cancelled_retry_is_never_answered_and_its_state_is_spent(stage: Stage, actor: Actor) -> None:
-    client = stage.modern()
-    errand, puppet, call = parked(actor, client)
+    errand, puppet, call = parked(actor, stage.modern())
     errand.go_on()
     actor.reply_to("q-1")
     errand.cancel()
@@ -178,8 +171,7 @@ def test_a_server_that_dies_while_its_call_is_parked_serves_the_next_call(stage:
     errand, puppet, _ = parked(actor, client)
     puppet.close()
     errand.go_on()
-    failed = errand.outcome()
-    assert "'puppet'" in failed.error["message"]
+    assert "'puppet'" in errand.outcome().error["message"]
     second, puppet, call = actor.called_by(client)
     second.finish(puppet, call, "alive")
     assert stage.scratch.status()["parked"] == 0

@@ -2,18 +2,10 @@
 
 from typing import Any
 
-from support.puppets.stage import (
-    INVALID_PARAMS,
-    MODERN,
-    NEWEST_LEGACY,
-    Actor,
-    Client,
-    Errand,
-    Message,
-    Stage,
-)
+from support.conformance.clients import UPDATED
+from support.conformance.revisions import NEWEST_LEGACY
+from support.puppets.stage import INVALID_PARAMS, MODERN, Actor, Client, Errand, Message, Stage
 
-UPDATED = "notifications/resources/updated"
 RESOURCE_NOT_FOUND = -32002
 
 THING = {"uri": "same:thing", "name": "thing"}
@@ -39,8 +31,7 @@ def read(actor: Actor, client: Client, uri: str, own: str) -> Message:
     puppet.answer(call, contents=[{"uri": own, "text": actor.name}])
     (contents,) = errand.outcome().result["contents"]
     assert contents["text"] == actor.name
-    found: Message = contents
-    return found
+    return contents
 
 
 def mentioned(actor: Actor, client: Client, *uris: str) -> list[str]:
@@ -148,8 +139,7 @@ def test_the_only_server_s_not_found_names_the_uri_as_the_client_did(
     stage: Stage, revision: str, upstream: str
 ) -> None:
     actor = stage.serve(upstream)
-    client = stage.guest(revision)
-    errand = Errand(client, method="resources/read", uri="made:up")
+    errand = Errand(stage.guest(revision), method="resources/read", uri="made:up")
     puppet, call = actor.next("resources/read")
     code = INVALID_PARAMS if upstream == MODERN else RESOURCE_NOT_FOUND
     puppet.refuse(call, code, "Not there.", {"uri": "made:up"})
@@ -265,8 +255,7 @@ def test_of_two_servers_with_the_same_page_each_tool_s_page_is_read_from_its_own
     tool = {"name": "act", "inputSchema": {"type": "object"}, "_meta": {"ui": {"resourceUri": own}}}
     actors = two(stage, upstream, tools=[tool], resources=[{"uri": own, "name": "page"}])
     client = stage.guest(revision)
-    listed = client.everything("tools/list", "tools")
-    pages = [item["_meta"]["ui"]["resourceUri"] for item in listed]
+    pages = [item["_meta"]["ui"]["resourceUri"] for item in client.everything("tools/list", "tools")]
     assert pages == uris(client) == [own, "ui://second/hearth/app/main.html"]
     for actor, page in zip(actors, pages, strict=True):
         assert read(actor, client, page, own)["uri"] == page

@@ -1,35 +1,16 @@
-"""Elicitation by URL: demanded by an error, asked for by a request or by a wish for input, from and to either era."""
+"""Elicitation by URL for modern clients: legacy servers demand it by an error, and say when it is complete."""
 
 from typing import Any
 
 import pytest
 
+from support.conformance.clients import CANCELLED, Message, ModernClient
+from support.conformance.vocabulary import COMPLETED
 from support.kernel import describe, pids_at_home, until
-from support.puppets.stage import (
-    FAILED,
-    FORM,
-    LEGACY,
-    MODERN,
-    NEWEST_LEGACY,
-    Actor,
-    Errand,
-    LegacyClient,
-    Message,
-    ModernClient,
-    Puppet,
-    Stage,
-    page,
-    shown,
-)
+from support.puppets.server import Puppet
+from support.puppets.stage import DEMANDED, FAILED, FORM, Actor, Errand, Stage, demand, page, shown
 
-CANCELLED = "notifications/cancelled"
-COMPLETED = "notifications/elicitation/complete"
-DEMANDED = -32042
 MISSING_CAPABILITY = -32021
-
-
-def demand(puppet: Puppet, call: Message, *pages: Message) -> None:
-    puppet.refuse(call, DEMANDED, "Go there first.", {"elicitations": list(pages)})
 
 
 def sent_away(actor: Actor, client: ModernClient, *pages: Message, **params: Any) -> tuple[Errand, Puppet]:
@@ -46,12 +27,17 @@ def finish(actor: Actor, errand: Errand, text: str = "visited") -> Message:
     puppet, call = actor.next("tools/call")
     puppet.say(call, text)
     assert errand.outcome().text == text
-    params: Message = call["params"]
-    return params
+    return call["params"]
 
 
 def daemon_is_past_what_was_said(client: ModernClient) -> None:
     assert client.ask("tools/list").result["tools"]
+
+
+def is_called_once(actor: Actor, client: ModernClient) -> None:
+    """The call is not made afresh by what was said until now."""
+    daemon_is_past_what_was_said(client)
+    assert len(actor.told("tools/call")) == 1
 
 
 # --- a legacy server demands, a modern client is sent
@@ -61,8 +47,7 @@ def test_the_retry_waits_until_the_server_calls_the_visit_complete(stage: Stage,
     client = stage.modern()
     errand, puppet = sent_away(actor, client, page())
     errand.go_on()
-    daemon_is_past_what_was_said(client)
-    assert len(actor.told("tools/call")) == 1
+    is_called_once(actor, client)
     puppet.notify(COMPLETED, elicitationId="e-1")
     assert finish(actor, errand) == {"name": "act", "arguments": {"key": "value"}}
 
@@ -89,8 +74,7 @@ def test_the_completion_of_another_page_is_not_taken_for_it(stage: Stage, actor:
     puppet.notify(COMPLETED, elicitationId="e-2")
     puppet.notify(COMPLETED)
     actor.caught_up(puppet)
-    daemon_is_past_what_was_said(client)
-    assert len(actor.told("tools/call")) == 1
+    is_called_once(actor, client)
     puppet.notify(COMPLETED, elicitationId="e-1")
     finish(actor, errand)
 
@@ -119,8 +103,7 @@ def test_several_pages_are_asked_together_and_all_of_them_waited_for(stage: Stag
     errand.go_on()
     puppet.notify(COMPLETED, elicitationId="e-2")
     actor.caught_up(puppet)
-    daemon_is_past_what_was_said(client)
-    assert len(actor.told("tools/call")) == 1
+    is_called_once(actor, client)
     puppet.notify(COMPLETED, elicitationId="e-1")
     finish(actor, errand)
 
@@ -134,8 +117,7 @@ def test_the_call_that_is_made_afresh_has_the_token_and_the_level_of_the_retry(s
     puppet.notify(COMPLETED, elicitationId="e-1")
     _, call = actor.next("tools/call")
     assert actor.told("logging/setLevel") == [{"level": "info"}]
-    token = call["params"]["_meta"]["progressToken"]
-    puppet.notify("notifications/progress", progressToken=token, progress=1)
+    puppet.notify("notifications/progress", progressToken=call["params"]["_meta"]["progressToken"], progress=1)
     puppet.notify("notifications/message", level="info", data="at work")
     puppet.say(call, "done")
     found = errand.outcome()
@@ -214,8 +196,7 @@ def test_a_visit_that_is_not_made_fails_the_call_which_is_not_made_afresh(
     (key,) = errand.wish["inputRequests"]
     errand.go_on(**{key: {"action": action}})
     assert "declined" in errand.outcome().error["message"]
-    daemon_is_past_what_was_said(client)
-    assert len(actor.told("tools/call")) == 1
+    is_called_once(actor, client)
     assert stage.scratch.status()["parked"] == 0
 
 
@@ -318,136 +299,3 @@ def test_a_demand_expires_like_any_question(stage: Stage) -> None:
     errand.go_on()
     assert errand.outcome().error["data"]["reason"] == "expired"
     assert len(actor.told("tools/call")) == 1
-
-
-# --- legacy clients on legacy servers
-
-
-def asked_for_a_visit(actor: Actor, client: LegacyClient) -> tuple[Errand, Puppet, Message, Message]:
-    """A call in which the client was asked to visit a page, and has."""
-    errand, puppet, call = actor.called_by(client)
-    puppet.ask("q-1", "elicitation/create", **page())
-    question = client.next_question()
-    assert actor.reply_to("q-1")["result"] == {"action": "accept"}
-    return errand, puppet, call, question
-
-
-def test_a_legacy_client_is_asked_with_the_id_and_told_of_the_completion(stage: Stage, actor: Actor) -> None:
-    client, other = stage.legacy(), stage.legacy(name="other")
-    errand, puppet, call, question = asked_for_a_visit(actor, client)
-    assert question["params"] == page()
-    puppet.notify(COMPLETED, elicitationId="e-1")
-    errand.finish(puppet, call, "done")
-    assert client.next_notice(COMPLETED)["params"] == {"elicitationId": "e-1"}
-    assert other.ask("ping").result == {}
-    assert other.notices == []
-
-
-def test_completions_of_one_id_reach_the_client_whose_server_said_so(stage: Stage, actor: Actor) -> None:
-    one, other = stage.legacy(name="one"), stage.legacy(name="other")
-    first, puppet, call, _ = asked_for_a_visit(actor, one)
-    second, rival, rivals, _ = asked_for_a_visit(actor, other)
-    puppet.notify(COMPLETED, elicitationId="e-1")
-    first.finish(puppet, call, "one")
-    assert one.next_notice(COMPLETED)["params"] == {"elicitationId": "e-1"}
-    second.finish(rival, rivals, "other")
-    assert other.notices == []
-    rival.notify(COMPLETED, elicitationId="e-1")
-    assert other.next_notice(COMPLETED)["params"] == {"elicitationId": "e-1"}
-
-
-def test_a_demand_reaches_the_newest_legacy_client_untouched_and_so_does_the_completion(
-    stage: Stage, actor: Actor
-) -> None:
-    client, other = stage.legacy(), stage.legacy(name="other")
-    errand, puppet, call = actor.called_by(client)
-    data = {"elicitations": [page(1), page(2)], "vendor": [1]}
-    puppet.refuse(call, DEMANDED, "Go there first.", data)
-    assert errand.outcome().error == {"code": DEMANDED, "message": "Go there first.", "data": data}
-    for number in (2, 1):
-        puppet.notify(COMPLETED, elicitationId=f"e-{number}")
-        assert client.next_notice(COMPLETED)["params"] == {"elicitationId": f"e-{number}"}
-    assert other.ask("ping").result == {}
-    assert other.notices == []
-
-
-def test_of_two_processes_each_announces_the_completions_of_its_own_demands(stage: Stage, actor: Actor) -> None:
-    clients = [stage.legacy(name=name) for name in ("one", "other")]
-    puppets = []
-    for client in clients:
-        errand, puppet, call = actor.called_by(client)
-        demand(puppet, call, page())
-        assert errand.outcome().error["code"] == DEMANDED
-        puppets.append(puppet)
-    assert puppets[0] is not puppets[1]
-    puppets[0].notify(COMPLETED, elicitationId="e-1")
-    assert clients[0].next_notice(COMPLETED)["params"] == {"elicitationId": "e-1"}
-    assert clients[1].ask("ping").result == {}
-    assert clients[1].notices == []
-
-
-@pytest.mark.parametrize("revision", LEGACY[:-1])
-def test_a_demand_is_another_error_for_a_client_that_does_not_know_it(
-    stage: Stage, actor: Actor, revision: str
-) -> None:
-    errand, puppet, call = actor.called_by(stage.legacy(revision))
-    demand(puppet, call, page())
-    failed = errand.outcome()
-    assert failed.error["code"] == FAILED
-    assert "Go there first." in failed.text
-
-
-@pytest.mark.parametrize("revision", LEGACY[:-1])
-def test_a_legacy_client_that_knows_no_visits_is_not_asked_and_its_server_told_so(stage: Stage, revision: str) -> None:
-    actor = stage.serve(keys={"isolation": "shared"})
-    errand, puppet, call = actor.called_by(stage.legacy(revision))
-    puppet.ask("q-1", "elicitation/create", **page())
-    assert revision in actor.reply_to("q-1")["error"]["message"]
-    puppet.notify(COMPLETED, elicitationId="e-1")
-    errand.finish(puppet, call, "without")
-
-
-def test_a_legacy_client_that_declared_forms_only_is_not_sent_anywhere(stage: Stage) -> None:
-    actor = stage.serve(keys={"isolation": "shared"})
-    errand, puppet, call = actor.called_by(stage.legacy(capabilities={"elicitation": {}}))
-    puppet.ask("q-1", "elicitation/create", **page())
-    assert "elicitation.url" in actor.reply_to("q-1")["error"]["message"]
-    errand.finish(puppet, call, "without")
-
-
-# --- legacy clients on modern servers
-
-
-def test_a_legacy_client_gets_an_id_with_a_modern_server_s_page(stage: Stage) -> None:
-    actor = stage.serve(MODERN)
-    client = stage.legacy(capabilities={"elicitation": {"url": {}}})
-    ids = set()
-    for _ in range(2):
-        errand, puppet, call = actor.called_by(client)
-        puppet.answer(call, resultType="input_required", inputRequests={"there": shown(page())}, requestState="s")
-        params = client.next_question()["params"]
-        ids.add(params.pop("elicitationId"))
-        assert params == shown(page())["params"]
-        puppet, call = actor.next("tools/call")
-        assert call["params"]["inputResponses"] == {"there": {"action": "accept"}}
-        errand.finish(puppet, call, "visited")
-    assert len(ids) == 2
-
-
-@pytest.mark.parametrize(
-    ("revision", "declared", "named"),
-    [
-        (NEWEST_LEGACY, {"elicitation": {}}, "elicitation.url"),
-        (NEWEST_LEGACY, {"elicitation": {"form": {}}}, "elicitation.url"),
-        (NEWEST_LEGACY, {}, "elicitation"),
-        ("2025-06-18", {"elicitation": {"url": {}}}, "2025-06-18"),
-        ("2025-03-26", {"elicitation": {"url": {}}}, "2025-03-26"),
-    ],
-)
-def test_a_page_that_a_legacy_client_cannot_be_shown_fails_the_call_with_the_reason(
-    stage: Stage, revision: str, declared: Message, named: str
-) -> None:
-    actor = stage.serve(MODERN)
-    errand, puppet, call = actor.called_by(stage.legacy(revision, capabilities=declared))
-    puppet.answer(call, resultType="input_required", inputRequests={"there": shown(page())})
-    assert named in errand.outcome().error["message"]

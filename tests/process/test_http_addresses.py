@@ -18,8 +18,7 @@ def home(shared: Scratch) -> Iterator[Scratch]:
 
 
 def test_one_server_has_an_address_of_its_own_with_its_own_names(home: Scratch) -> None:
-    got = ModernHttp(home, "/mcp/echo").call("echo", text="plain")
-    assert text_of(got.json()) == "plain"
+    assert text_of(ModernHttp(home, "/mcp/echo").call("echo", text="plain").json()) == "plain"
     assert ModernHttp(home, "/mcp/nobody").call("echo").status == 404
 
 
@@ -43,8 +42,7 @@ def test_health_and_status_are_only_read(home: Scratch, method: str, path: str) 
 def test_the_status_is_what_the_command_prints(home: Scratch) -> None:
     assert text_of(ModernHttp(home, "/mcp/echo").call("echo", text="runs").json()) == "runs"
     [found] = [each for each in HttpClient(home).request("GET", path="/status").json()["upstreams"] if each["pids"]]
-    done = home.hearth("status", "--json")
-    [printed] = [each for each in json.loads(done.stdout)["upstreams"] if each["pids"]]
+    [printed] = [each for each in json.loads(home.hearth("status", "--json").stdout)["upstreams"] if each["pids"]]
     assert found.keys() == printed.keys()
     assert found["instances"][0].keys() == printed["instances"][0].keys()
     assert found["memoryBytes"] == found["instances"][0]["memoryBytes"] > 1_000_000
@@ -70,8 +68,7 @@ def test_the_status_is_what_the_command_prints(home: Scratch) -> None:
     ],
 )
 def test_requests_are_read_as_the_standard_has_it(home: Scratch, head: bytes, status: bytes) -> None:
-    said = Door(home, "socket").talk(head + b"\r\nConnection: close\r\n\r\n")
-    assert said.startswith(b"HTTP/1.1 %b " % status)
+    assert Door(home, "socket").talk(head + b"\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 %b " % status)
 
 
 def test_hosts_are_compared_without_regard_to_case(scratch: Scratch) -> None:

@@ -13,7 +13,7 @@ from hearth.daemon.acceptor import CONTROL_PLACES
 from hearth.mcp import versions
 from support.clients import text_of
 from support.daemon import Scratch, server
-from support.http.clients import Connection, HttpClient, LegacyHttp, Message, ModernHttp, bearer, port_of
+from support.http.clients import Connection, HttpClient, LegacyHttp, ModernHttp, bearer, port_of
 from support.kernel import until
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -24,11 +24,6 @@ def home(scratch: Scratch) -> Iterator[Scratch]:
     ledger = scratch.home / "ledger"
     scratch.serve({"echo": server("echo"), "count": server("counting", ledger), "modern": server("modern")})
     yield scratch
-
-
-def said(answer: Message) -> str:
-    text: str = answer["result"]["content"][0]["text"]
-    return text
 
 
 # --- legacy
@@ -43,14 +38,13 @@ def test_a_legacy_client_opens_a_session_calls_and_leaves(home: Scratch) -> None
     got = client.call("echo__echo", id="a", text="hello")
     assert (got.status, got.is_stream) == (200, False)
     answer = got.json()
-    assert (answer["id"], said(answer)) == ("a", "hello")
+    assert (answer["id"], text_of(answer)) == ("a", "hello")
     assert client.request("DELETE").status == 204
     assert client.post("ping").status == 404
 
 
 def test_progress_comes_on_the_stream_of_its_call(home: Scratch) -> None:
-    client = LegacyHttp(home).opened()
-    got = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=300, steps=3)
+    got = LegacyHttp(home).opened().call("count__read", meta={"progressToken": "p"}, key="k", delay=300, steps=3)
     assert got.is_stream and got.headers["x-accel-buffering"] == "no"
     events = list(got.events())
     # The first has no data: from it on the client knows where it would have to resume.
@@ -83,8 +77,7 @@ def test_a_modern_stream_has_no_ids_and_is_not_collected_on_its_way(home: Scratc
 
 def test_a_client_that_lost_its_stream_gets_the_rest_once_when_it_comes_back(home: Scratch) -> None:
     client = LegacyHttp(home).opened()
-    got = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=1500, steps=3)
-    events = got.events()
+    events = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=1500, steps=3).events()
     seen = [next(events), next(events)]
     # The connection breaks in the middle; that is no cancellation.
     client.close()
@@ -93,14 +86,13 @@ def test_a_client_that_lost_its_stream_gets_the_rest_once_when_it_comes_back(hom
     rest = [event for event in resumed.events() if event.message]
     methods = [event.message.get("method") for event in (*seen[1:], *rest) if event.message]
     assert methods == ["notifications/progress"] * 3 + [None]
-    assert rest[-1].message and said(rest[-1].message) == "read k"
+    assert rest[-1].message and text_of(rest[-1].message) == "read k"
     assert (home.home / "ledger").read_text().splitlines()[1:] == ["read k"]
 
 
 @pytest.mark.parametrize("last", ["", "x", "9-1", "1-99", "1", "-", "1-1-1"])
 def test_what_cannot_be_resumed_is_refused(home: Scratch, last: str) -> None:
-    client = LegacyHttp(home).opened()
-    assert client.request("GET", headers={"Last-Event-ID": last}).status == 400
+    assert LegacyHttp(home).opened().request("GET", headers={"Last-Event-ID": last}).status == 400
 
 
 def test_what_no_request_is_the_reason_of_comes_on_the_stream_that_was_opened_for_it(scratch: Scratch) -> None:
@@ -125,7 +117,7 @@ def test_a_server_s_question_comes_on_the_stream_of_the_call_that_caused_it(scra
     answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}}
     assert client.request("POST", answer).status == 202
     final = next(event.message for event in events if event.message)
-    assert json.loads(said(final))["result"] == {"action": "decline"}
+    assert json.loads(text_of(final))["result"] == {"action": "decline"}
 
 
 @pytest.mark.parametrize(
@@ -153,16 +145,14 @@ def test_batches_are_for_the_one_revision_that_has_them(home: Scratch) -> None:
     client = LegacyHttp(home)
     batch = [PING, {**PING, "id": 2}, {"jsonrpc": "2.0", "method": "notifications/x"}]
     client.open("2025-03-26")
-    got = client.request("POST", batch)
-    assert sorted(answer["id"] for answer in json.loads(got.text())) == [1, 2]
+    assert sorted(answer["id"] for answer in json.loads(client.request("POST", batch).text())) == [1, 2]
     client.headers.clear()
     client.open()
     assert client.request("POST", batch).status == 400
 
 
 def test_who_takes_no_events_gets_no_stream(home: Scratch) -> None:
-    client = LegacyHttp(home).opened()
-    got = client.request("GET", headers={"Accept": "application/json"})
+    got = LegacyHttp(home).opened().request("GET", headers={"Accept": "application/json"})
     assert (got.status, "text/event-stream" in got.json()["error"]["message"]) == (406, True)
 
 
@@ -174,20 +164,19 @@ def test_a_modern_client_needs_no_session(home: Scratch) -> None:
     assert client.post("server/discover").json()["result"]["supportedVersions"] == list(versions.MODERN_VERSIONS)
     got = client.call("echo__echo", text="hi")
     assert got.status == 200 and "mcp-session-id" not in got.headers
-    assert said(got.json()) == "hi"
+    assert text_of(got.json()) == "hi"
 
 
 def test_two_clients_may_use_the_same_id_at_the_same_time(home: Scratch) -> None:
     one, other = ModernHttp(home), ModernHttp(home)
     slow = one.call("count__read", meta={"progressToken": 1}, key="slow", delay=400, steps=2)
-    assert said(other.call("count__read", key="quick").json()) == "read quick"
-    assert said(slow.messages()[-1]) == "read slow"
+    assert text_of(other.call("count__read", key="quick").json()) == "read quick"
+    assert text_of(slow.messages()[-1]) == "read slow"
 
 
 def test_closing_the_stream_cancels_the_call(home: Scratch) -> None:
     client = ModernHttp(home)
-    got = client.call("count__read", meta={"progressToken": 1}, key="k", delay=60_000, steps=600)
-    next(got.events())
+    next(client.call("count__read", meta={"progressToken": 1}, key="k", delay=60_000, steps=600).events())
     client.close()
     ledger = home.home / "ledger"
     until(lambda: "cancelled k" in ledger.read_text().splitlines(), "the server hears of it")
@@ -241,8 +230,7 @@ def test_an_unknown_version_or_notification_is_a_warning_once_per_client(home: S
             params = {"_meta": {versions.PROTOCOL_VERSION_KEY: "2030-01-01"}}
             assert client.post("tools/list", params, headers=unknown).status == 400
             notice = {"jsonrpc": "2.0", "method": "notifications/new"}
-            headers = {"MCP-Protocol-Version": versions.NEWEST_MODERN}
-            assert client.request("POST", notice, headers).status == 202
+            assert client.request("POST", notice, {"MCP-Protocol-Version": versions.NEWEST_MODERN}).status == 202
     assert home.logged().count("unknown protocol version '2030-01-01' from an HTTP client") == 2
     assert home.logged().count("unknown notification 'notifications/new' from an HTTP client: ignored") == 2
 
@@ -407,8 +395,7 @@ def test_what_is_no_message_is_refused_with_the_reason(home: Scratch, body: byte
 
 def test_a_quiet_session_does_not_hold_the_daemon(scratch: Scratch) -> None:
     daemon = scratch.serve({"echo": server("echo")}, idle_timeout=0.5)
-    client = LegacyHttp(scratch).opened()
-    client.call("echo__echo", text="bye").json()
+    LegacyHttp(scratch).opened().call("echo__echo", text="bye").json()
     assert daemon.wait() == 0
 
 
@@ -447,7 +434,7 @@ sys.exit(main(sys.argv[1:]))"""
         # Whoever asks this has been accepted later.
         scratch.status()
         daemon.signal(signal.SIGTERM)
-        until(lambda: "going out" in scratch.logged(), "the daemon is on its way out")
+        until(lambda: "shutting down" in scratch.logged(), "the daemon is on its way out")
         is_over = bool(select.select([client.sock], [], [], 0.2)[0])
         gate.touch()
         assert is_over if address else client.getresponse().status == 503

@@ -11,15 +11,7 @@ import pytest
 from support.batches import Bridged
 from support.clients import Message
 from support.daemon import Scratch, server
-from support.http.clients import (
-    HttpClient,
-    LegacyHttp,
-    ModernHttp,
-    OldHttp,
-    Response,
-    bearer,
-    port_of,
-)
+from support.http.clients import HttpClient, LegacyHttp, ModernHttp, OldHttp, Response, bearer, port_of
 from support.kernel import pids_at_home, until
 from support.speakers import WIRES, Speaker
 from support.stdio_server import StdioServer
@@ -50,8 +42,7 @@ def echo(speaker: Speaker, id: int) -> Message:
 
 
 def reason(answer: Message) -> str | None:
-    found: str | None = answer.get("error", {}).get("data", {}).get("reason")
-    return found
+    return answer.get("error", {}).get("data", {}).get("reason")
 
 
 def use_up(speaker: Speaker) -> Message:
@@ -200,8 +191,7 @@ def test_who_speaks_on_standard_input_is_limited_as_on_the_socket(scratch: Scrat
     client = StdioServer(scratch).initialized()
     for number in range(2):
         client.begin_call("count__read", id=f"long{number}", key=str(number), delay=LONG_MS)
-    refusal = client.call("echo__echo", text="x")
-    assert reason(refusal) == "in_flight_limit"
+    assert reason(client.call("echo__echo", text="x")) == "in_flight_limit"
     client.notify("notifications/cancelled", {"requestId": "long0"})
     assert "result" in client.call("echo__echo", text="x")
     assert any(reason(client.ask("ping")) == "rate_limit" for _ in range(TRIES))

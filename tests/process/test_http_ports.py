@@ -284,8 +284,7 @@ def test_those_without_the_token_who_go_on_sending_give_way(scratch: Scratch) ->
 def test_those_without_the_token_have_little_time_to_ask(scratch: Scratch) -> None:
     scratch.configure(http_request_timeout=0)
     scratch.start("--http", "127.0.0.1:0")
-    parts = urlsplit(scratch.status()["http"][0])
-    address = ("127.0.0.1", parts.port)
+    address = ("127.0.0.1", urlsplit(scratch.status()["http"][0]).port)
     with socket.create_connection(address, 20) as silent, socket.create_connection(address, 20) as slow:
         slow.sendall(b"GET /status HTTP/1.1\r\nHost: ")
         for each in (silent, slow):

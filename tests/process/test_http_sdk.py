@@ -115,8 +115,7 @@ async def connected(scratch: Scratch, heard: Callable[[Any], None] = lambda mess
     async def handle(message: Any) -> None:
         heard(message)
 
-    transport = httpx2.AsyncHTTPTransport(uds=scratch.socket)
-    async with httpx2.AsyncClient(transport=transport, timeout=20) as http:
+    async with httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(uds=scratch.socket), timeout=20) as http:
         streams = streamable_http_client("http://localhost/mcp", http_client=http)
         async with Client(streams, mode="legacy", message_handler=handle) as client:
             yield client

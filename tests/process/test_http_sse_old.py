@@ -6,9 +6,10 @@ import socket
 
 import pytest
 
+from support.clients import text_of
 from support.daemon import Scratch, server
 from support.http.clients import HttpClient, LegacyHttp, OldHttp
-from support.http.sessions import files, go_out, said
+from support.http.sessions import files, go_out
 from support.kernel import BOUND_SECONDS, until
 from support.puppets.stage import Actor, Stage
 
@@ -18,7 +19,7 @@ def test_the_oldest_clients_have_one_stream_and_an_address_to_post_to(scratch: S
     client = OldHttp(scratch)
     assert client.open()["protocolVersion"] == "2024-11-05"
     assert client.call("echo__echo", text="old").status == 202
-    assert said(client.next()) == "old"
+    assert text_of(client.next()) == "old"
 
 
 def test_what_may_not_be_posted_is_refused_and_the_stream_goes_on(scratch: Scratch) -> None:
@@ -59,7 +60,7 @@ def test_a_daemon_that_goes_out_answers_what_is_in_flight_first(stage: Stage, ac
     client.call("puppet__act", id=7)
     puppet, call = actor.next("tools/call")
     stage.daemon.signal(signal.SIGTERM)
-    until(lambda: "going out" in stage.scratch.logged(), "the daemon is on its way out")
+    until(lambda: "shutting down" in stage.scratch.logged(), "the daemon is on its way out")
     if is_lost:
         # The server has died: that is the answer.
         puppet.close()
@@ -67,7 +68,7 @@ def test_a_daemon_that_goes_out_answers_what_is_in_flight_first(stage: Stage, ac
     else:
         puppet.say(call, "done")
         answer = client.next()
-        assert (answer["id"], said(answer)) == (7, "done")
+        assert (answer["id"], text_of(answer)) == (7, "done")
     assert list(client.events) == []
     assert stage.daemon.wait() == 0
 
@@ -98,7 +99,6 @@ def test_its_id_is_none_of_the_later_revisions(scratch: Scratch) -> None:
     assert other.request("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"}).status == 404
     assert other.request("GET").status == 404
     # Nor the other way round.
-    legacy = LegacyHttp(scratch).opened()
-    path = f"/messages?session={legacy.headers['Mcp-Session-Id']}"
+    path = f"/messages?session={LegacyHttp(scratch).opened().headers['Mcp-Session-Id']}"
     assert other.request("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, path=path).status == 404
     assert client.post("ping", id=2).status == 202 and client.next()["id"] == 2

@@ -97,8 +97,7 @@ def test_a_server_that_was_restarted_is_used_again(scratch: Scratch, sites: Exit
 
 
 def test_a_question_reaches_the_client_whose_call_caused_it(scratch: Scratch, sites: ExitStack) -> None:
-    site = sites.enter_context(LegacySite())
-    serve(scratch, site, isolation="shared")
+    serve(scratch, sites.enter_context(LegacySite()), isolation="shared")
     clients = [legacy(scratch, ELICITING) for _ in range(3)]
     calls = [client.begin_call("far__ask") for client in clients]
     questions = [client.next_called("elicitation/create") for client in clients]
@@ -110,8 +109,7 @@ def test_a_question_reaches_the_client_whose_call_caused_it(scratch: Scratch, si
 
 
 def test_progress_and_logs_reach_the_client_whose_call_caused_them(scratch: Scratch, sites: ExitStack) -> None:
-    site = sites.enter_context(LegacySite())
-    serve(scratch, site, isolation="shared")
+    serve(scratch, sites.enter_context(LegacySite()), isolation="shared")
     clients = [legacy(scratch) for _ in range(3)]
     calls = [client.begin_call("far__report", meta={"progressToken": "mine"}) for client in clients]
     for client, call in zip(clients, calls, strict=True):
@@ -170,8 +168,7 @@ def test_secrets_go_to_the_server_and_nowhere_else(scratch: Scratch, sites: Exit
     site = sites.enter_context(LegacySite())
     scratch.configure({"far": {"url": site.url, "headers": {"Authorization": "Bearer ${TOKEN}"}}}, log_level="debug")
     scratch.start(TOKEN="hunter2")
-    client = legacy(scratch)
-    assert text_of(client.call("far__echo", text="x")) == "x"
+    assert text_of(legacy(scratch).call("far__echo", text="x")) == "x"
     assert {request.headers["authorization"] for request in site.requests} == {"Bearer hunter2"}
     assert "ready" in scratch.logged()
     assert "hunter2" not in scratch.logged()
@@ -181,13 +178,11 @@ def test_secrets_go_to_the_server_and_nowhere_else(scratch: Scratch, sites: Exit
 def test_the_daemons_end_ends_the_session(scratch: Scratch, sites: ExitStack) -> None:
     site = sites.enter_context(LegacySite())
     daemon = scratch.serve({"far": {"url": site.url}})
-    client = legacy(scratch)
-    assert text_of(client.call("far__echo", text="x")) == "x"
+    assert text_of(legacy(scratch).call("far__echo", text="x")) == "x"
     assert daemon.stop() == 0
     assert site.deleted == ["session-1"]
 
 
 def test_a_server_on_a_unix_socket_is_reached(scratch: Scratch, sites: ExitStack) -> None:
-    site = sites.enter_context(LegacySite(unix=str(scratch.home / "far.sock")))
-    serve(scratch, site)
+    serve(scratch, sites.enter_context(LegacySite(unix=str(scratch.home / "far.sock"))))
     assert text_of(legacy(scratch).call("far__echo", text="x")) == "x"

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from hearth.errors import UpstreamError
-from support.http.conversation import Talk, talking, text_of, until
+from support.http.conversation import Talk, talking, text_of, until, visiting
 from support.sites.legacy import LegacySite, Session, told
 
 LOGGED = {"level": "info", "data": "at it"}
@@ -28,22 +28,20 @@ async def talk(site: LegacySite) -> AsyncIterator[Talk]:
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize("gives_sessions", [True, False])
 async def test_a_server_is_greeted_listed_called_and_left(era: str, streams: bool, gives_sessions: bool) -> None:
-    with LegacySite(streams=streams, gives_sessions=gives_sessions) as site:
-        async with talking(site.url, era) as talk:
-            assert talk.era == "legacy"
-            assert len((await talk.ask("tools/list"))["tools"]) > 5
-            assert await talk.call("echo", text="é\n") == "é\n"
-        assert talk.endings == ["server 'far' was stopped"]
-        assert talk.lost_count == 0
-        assert site.deleted == (["session-1"] if gives_sessions else [])
-        assert len(site.seen("initialize")) == 1
+    async with visiting(LegacySite(streams=streams, gives_sessions=gives_sessions), era) as (site, talk):
+        assert talk.era == "legacy"
+        assert len((await talk.ask("tools/list"))["tools"]) > 5
+        assert await talk.call("echo", text="é\n") == "é\n"
+    assert talk.endings == ["server 'far' was stopped"]
+    assert talk.lost_count == 0
+    assert site.deleted == (["session-1"] if gives_sessions else [])
+    assert len(site.seen("initialize")) == 1
 
 
 async def test_a_server_is_asked_for_its_era_before_it_is_given_a_session() -> None:
-    with LegacySite() as site:
-        async with talking(site.url):
-            pass
-        assert [request.message["method"] for request in site.requests[:2]] == ["server/discover", "initialize"]
+    async with visiting(LegacySite()) as (site, _):
+        pass
+    assert [request.message["method"] for request in site.requests[:2]] == ["server/discover", "initialize"]
 
 
 async def test_a_server_that_gives_a_session_to_a_stranger_gets_it_back() -> None:
@@ -58,10 +56,9 @@ async def test_a_server_that_gives_a_session_to_a_stranger_gets_it_back() -> Non
                 return self.sessions["stray"]
             return await super()._session(request, reply)
 
-    with Generous() as site:
-        async with talking(site.url) as talk:
-            assert await talk.call("echo", text="1") == "1"
-            await until(lambda: "stray" in site.deleted, "the stray session is ended")
+    async with visiting(Generous()) as (site, talk):
+        assert await talk.call("echo", text="1") == "1"
+        await until(lambda: "stray" in site.deleted, "the stray session is ended")
 
 
 async def test_what_comes_on_a_requests_stream_is_known_to_be_caused_by_it(talk: Talk) -> None:
@@ -69,8 +66,7 @@ async def test_what_comes_on_a_requests_stream_is_known_to_be_caused_by_it(talk:
     other, second = talk.begin("report")
     assert text_of(await answer.future) == text_of(await second.future) == "reported"
     assert (answer.progress, second.progress) == ([1], [1])
-    logs = sorted((cause or 0) for method, params, cause in talk.notices if params == LOGGED)
-    assert logs == [number, other]
+    assert sorted((cause or 0) for method, params, cause in talk.notices if params == LOGGED) == [number, other]
 
 
 async def test_questions_are_answered_while_their_calls_wait(talk: Talk) -> None:
@@ -115,24 +111,22 @@ async def test_what_may_have_been_missed_between_two_streams_is_looked_up(site: 
 
 
 async def test_a_server_without_a_stream_of_its_own_is_asked_for_it_once() -> None:
-    with LegacySite(listens=False) as site:
-        async with talking(site.url) as talk:
-            await until(lambda: site.seen("GET"), "it was asked")
-            for _ in range(3):
-                assert await talk.call("echo", text="x") == "x"
-            assert len(site.seen("GET")) == 1
+    async with visiting(LegacySite(listens=False)) as (site, talk):
+        await until(lambda: site.seen("GET"), "it was asked")
+        for _ in range(3):
+            assert await talk.call("echo", text="x") == "x"
+        assert len(site.seen("GET")) == 1
 
 
 @pytest.mark.parametrize(("tool", "text"), [("drop", "resumed"), ("poll", "polled")])
 async def test_a_stream_that_ends_before_its_answer_is_taken_up_again(tool: str, text: str) -> None:
-    with LegacySite(listens=False) as site:
-        async with talking(site.url) as talk:
-            await until(lambda: site.seen("GET"), "the server's own stream was refused")
-            number, answer = talk.begin(tool)
-            assert text_of(await answer.future) == text
-            assert answer.times == 1
-            assert {cause for _, params, cause in talk.notices if params == LOGGED} == {number}
-            assert [found.headers.get("last-event-id") for found in site.seen("GET")] == [None, f"event-{number}"]
+    async with visiting(LegacySite(listens=False)) as (site, talk):
+        await until(lambda: site.seen("GET"), "the server's own stream was refused")
+        number, answer = talk.begin(tool)
+        assert text_of(await answer.future) == text
+        assert answer.times == 1
+        assert {cause for _, params, cause in talk.notices if params == LOGGED} == {number}
+        assert [found.headers.get("last-event-id") for found in site.seen("GET")] == [None, f"event-{number}"]
 
 
 async def test_a_stream_that_nothing_can_be_had_of_again_fails_its_request_only(talk: Talk) -> None:
@@ -151,11 +145,10 @@ async def test_a_stream_left_open_after_its_answer_costs_nothing(talk: Talk) -> 
 
 @pytest.mark.parametrize("streams", [True, False])
 async def test_batches_are_taken_apart(streams: bool) -> None:
-    with LegacySite(version="2025-03-26", streams=streams) as site:
-        async with talking(site.url) as talk:
-            number, answer = talk.begin("batch")
-            assert text_of(await answer.future) == "batched"
-            assert talk.notices == [("notifications/message", LOGGED, number)]
+    async with visiting(LegacySite(version="2025-03-26", streams=streams)) as (_, talk):
+        number, answer = talk.begin("batch")
+        assert text_of(await answer.future) == "batched"
+        assert talk.notices == [("notifications/message", LOGGED, number)]
 
 
 async def test_garbage_on_a_stream_costs_only_itself(talk: Talk) -> None:
@@ -166,33 +159,28 @@ async def test_garbage_on_a_stream_costs_only_itself(talk: Talk) -> None:
 
 
 async def test_an_expired_session_is_renewed_and_the_request_repeated_once() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            await until(lambda: site.listening, "the stream is open")
-            await talk.ask("logging/setLevel", level="debug")
-            await talk.ask("resources/subscribe", uri="a:b")
-            await talk.ask("resources/subscribe", uri="a:c")
-            await talk.ask("resources/unsubscribe", uri="a:c")
-            site.expire()
-            assert await talk.call("echo", text="again") == "again"
-            assert len(site.seen("initialize")) == 2
-            first, second = site.seen("initialize")
-            assert first.message["params"] == second.message["params"]
-            assert len(told(site, "notifications/initialized")) == 1
-            # What the old session had been told is said again, and the lists may be others.
-            assert [found.message["params"] for found in site.seen("logging/setLevel")] == [{"level": "debug"}] * 2
-            assert [found.message["params"]["uri"] for found in site.seen("resources/subscribe")] == [
-                "a:b",
-                "a:c",
-                "a:b",
-            ]
-            assert [method for method, _, cause in talk.notices] == [
-                "notifications/tools/list_changed",
-                "notifications/resources/list_changed",
-            ]
-            await until(lambda: site.listening, "the stream is open again")
-        assert talk.endings == ["server 'far' was stopped"]
-        assert site.deleted == ["session-2"]
+    async with visiting(LegacySite()) as (site, talk):
+        await until(lambda: site.listening, "the stream is open")
+        await talk.ask("logging/setLevel", level="debug")
+        await talk.ask("resources/subscribe", uri="a:b")
+        await talk.ask("resources/subscribe", uri="a:c")
+        await talk.ask("resources/unsubscribe", uri="a:c")
+        site.expire()
+        assert await talk.call("echo", text="again") == "again"
+        assert len(site.seen("initialize")) == 2
+        first, second = site.seen("initialize")
+        assert first.message["params"] == second.message["params"]
+        assert len(told(site, "notifications/initialized")) == 1
+        # What the old session had been told is said again, and the lists may be others.
+        assert [found.message["params"] for found in site.seen("logging/setLevel")] == [{"level": "debug"}] * 2
+        assert [found.message["params"]["uri"] for found in site.seen("resources/subscribe")] == ["a:b", "a:c", "a:b"]
+        assert [method for method, _, cause in talk.notices] == [
+            "notifications/tools/list_changed",
+            "notifications/resources/list_changed",
+        ]
+        await until(lambda: site.listening, "the stream is open again")
+    assert talk.endings == ["server 'far' was stopped"]
+    assert site.deleted == ["session-2"]
 
 
 async def test_many_requests_on_an_expired_session_get_one_new_session(site: LegacySite, talk: Talk) -> None:
@@ -203,12 +191,11 @@ async def test_many_requests_on_an_expired_session_get_one_new_session(site: Leg
 
 
 async def test_a_session_that_is_wanted_all_of_a_sudden_is_begun() -> None:
-    with LegacySite(gives_sessions=False) as site:
-        async with talking(site.url) as talk:
-            assert await talk.call("echo", text="1") == "1"
-            site._gives_sessions = True
-            assert await talk.call("echo", text="2") == "2"
-            assert len(site.seen("initialize")) == 2
+    async with visiting(LegacySite(gives_sessions=False)) as (site, talk):
+        assert await talk.call("echo", text="1") == "1"
+        site._gives_sessions = True
+        assert await talk.call("echo", text="2") == "2"
+        assert len(site.seen("initialize")) == 2
 
 
 async def test_a_session_that_expires_again_at_once_fails_the_request() -> None:
@@ -216,11 +203,10 @@ async def test_a_session_that_expires_again_at_once_fails_the_request() -> None:
         async def _tool_echo(self, session, message, reply, text=""):  # type: ignore[no-untyped-def]
             await reply.send(404)
 
-    with Forgetful() as site:
-        async with talking(site.url) as talk:
-            assert "HTTP 404" in await talk.problem("echo", text="x")
-            assert len(site.seen("initialize")) == 2
-            assert len(site.seen("tools/call")) == 2
+    async with visiting(Forgetful()) as (site, talk):
+        assert "HTTP 404" in await talk.problem("echo", text="x")
+        assert len(site.seen("initialize")) == 2
+        assert len(site.seen("tools/call")) == 2
 
 
 async def test_a_server_that_was_restarted_is_found_again_by_the_stream_that_it_broke(
@@ -247,15 +233,14 @@ async def test_a_server_that_refuses_a_new_session_is_lost() -> None:
                     {"jsonrpc": "2.0", "id": request.message["id"], "error": {"code": -32600, "message": "no more"}}
                 )
 
-    with Once() as site:
-        async with talking(site.url) as talk:
-            site.expire()
-            assert "refuses a new one" in await talk.problem("echo", text="x")
-            await until(lambda: talk.endings, "the conversation is over")
-            assert talk.lost_count == 1
-            with pytest.raises(UpstreamError, match="refuses a new one"):
-                talk.begin("echo")
-            assert "refuses a new one" in str(await talk.connection.why_lost())
+    async with visiting(Once()) as (site, talk):
+        site.expire()
+        assert "refuses a new one" in await talk.problem("echo", text="x")
+        await until(lambda: talk.endings, "the conversation is over")
+        assert talk.lost_count == 1
+        with pytest.raises(UpstreamError, match="refuses a new one"):
+            talk.begin("echo")
+        assert "refuses a new one" in str(await talk.connection.why_lost())
 
 
 # --- cancelling
@@ -288,15 +273,14 @@ async def test_a_dropped_connection_is_no_cancellation(site: LegacySite, talk: T
 
 
 async def test_stopping_with_calls_in_flight_fails_them_and_ends_the_session() -> None:
-    with LegacySite() as site:
-        async with talking(site.url) as talk:
-            calls = [talk.begin("hang") for _ in range(3)]
-            await until(lambda: len(talk.notices) == 3, "the calls are under way")
-        for _, answer in calls:
-            with pytest.raises(UpstreamError, match="was stopped"):
-                await answer.future
-            assert answer.times == 1
-        assert site.deleted == ["session-1"]
+    async with visiting(LegacySite()) as (site, talk):
+        calls = [talk.begin("hang") for _ in range(3)]
+        await until(lambda: len(talk.notices) == 3, "the calls are under way")
+    for _, answer in calls:
+        with pytest.raises(UpstreamError, match="was stopped"):
+            await answer.future
+        assert answer.times == 1
+    assert site.deleted == ["session-1"]
 
 
 async def test_stopping_a_server_that_does_not_answer_is_bounded() -> None:
@@ -304,10 +288,9 @@ async def test_stopping_a_server_that_does_not_answer_is_bounded() -> None:
         async def _delete(self, request, reply):  # type: ignore[no-untyped-def]
             await reply.gone.wait()
 
-    with Mute() as site:
-        async with talking(site.url) as talk:
-            assert await talk.call("echo", text="x") == "x"
-        assert len(site.seen("DELETE")) == 1
+    async with visiting(Mute()) as (site, talk):
+        assert await talk.call("echo", text="x") == "x"
+    assert len(site.seen("DELETE")) == 1
 
 
 async def test_notifications_arrive_in_the_order_they_were_told_in(site: LegacySite, talk: Talk) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from hearth.errors import UpstreamError
 from hearth.mcp import http_headers
-from support.http.conversation import META, Answer, Talk, as_bytes, bounded, talking, text_of, until
+from support.http.conversation import META, Answer, Talk, as_bytes, bounded, talking, text_of, until, visiting
 from support.sites.legacy import LegacySite
 from support.sites.modern import ModernSite
 from support.sites.web import Reply, Request
@@ -39,14 +39,13 @@ def learn(talk: Talk, tools: list[dict[str, object]]) -> None:
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize("dual", [True, False])
 async def test_a_server_is_greeted_called_and_left_without_a_session(streams: bool, dual: bool) -> None:
-    with ModernSite(streams=streams, dual=dual) as site:
-        async with talking(site.url) as talk:
-            assert talk.era == "modern"
-            assert await talk.call("echo", text="é\n") == "é\n"
-            assert (await talk.ask("resources/read", uri="file:///ä b"))["contents"][0]["text"] == "read"
-        # Nobody asked for a session: the answer to the first question was enough.
-        assert site.seen("initialize") == []
-        assert site.seen("DELETE") == []
+    async with visiting(ModernSite(streams=streams, dual=dual)) as (site, talk):
+        assert talk.era == "modern"
+        assert await talk.call("echo", text="é\n") == "é\n"
+        assert (await talk.ask("resources/read", uri="file:///ä b"))["contents"][0]["text"] == "read"
+    # Nobody asked for a session: the answer to the first question was enough.
+    assert site.seen("initialize") == []
+    assert site.seen("DELETE") == []
 
 
 async def test_a_session_that_comes_behind_the_modern_answer_is_given_back() -> None:
@@ -61,22 +60,20 @@ async def test_a_session_that_comes_behind_the_modern_answer_is_given_back() -> 
                 await asyncio.sleep(0.005)
             await super()._initialize(request, reply)
 
-    with Slow(dual=True) as site:
-        async with talking(site.url, start_timeout=0.2) as talk:
-            assert talk.era == "modern"
-            assert await talk.call("echo", text="x") == "x"
-            await until(lambda: site.deleted, "the session is ended")
-        assert site.deleted == ["session-1"]
+    async with visiting(Slow(dual=True), start_timeout=0.2) as (site, talk):
+        assert talk.era == "modern"
+        assert await talk.call("echo", text="x") == "x"
+        await until(lambda: site.deleted, "the session is ended")
+    assert site.deleted == ["session-1"]
 
 
 @pytest.mark.parametrize("era", ["legacy", "any legacy"])
 async def test_a_server_of_both_eras_is_used_in_the_one_that_is_asked_for(era: str) -> None:
-    with ModernSite(dual=True) as site:
-        async with talking(site.url, era) as talk:
-            assert talk.era == "legacy"
-            assert await talk.call("echo", text="x") == "x"
-        assert site.deleted == ["session-1"]
-        assert site.seen("server/discover") == []
+    async with visiting(ModernSite(dual=True), era) as (site, talk):
+        assert talk.era == "legacy"
+        assert await talk.call("echo", text="x") == "x"
+    assert site.deleted == ["session-1"]
+    assert site.seen("server/discover") == []
 
 
 @pytest.mark.parametrize("echoes", [True, False])
@@ -85,15 +82,10 @@ async def test_a_server_that_is_greeted_in_the_wrong_era_first_is_understood(ech
         async def _error(self, reply, message, *problem):  # type: ignore[no-untyped-def]
             await super()._error(reply, message if echoes else {"id": None}, *problem)
 
-    with Absent() as site:
-        async with talking(site.url, "any legacy") as talk:
-            assert talk.era == "modern"
-            assert await talk.call("echo", text="x") == "x"
-        assert [request.message["method"] for request in site.requests] == [
-            "initialize",
-            "server/discover",
-            "tools/call",
-        ]
+    async with visiting(Absent(), "any legacy") as (site, talk):
+        assert talk.era == "modern"
+        assert await talk.call("echo", text="x") == "x"
+    assert [request.message["method"] for request in site.requests] == ["initialize", "server/discover", "tools/call"]
 
 
 async def test_an_error_of_the_modern_era_proves_it() -> None:
@@ -124,21 +116,19 @@ async def test_cancelling_closes_the_stream_and_says_nothing(site: ModernSite, t
 
 
 async def test_stopping_closes_every_stream() -> None:
-    with ModernSite() as site:
-        async with talking(site.url) as talk:
-            calls = [talk.begin("hang") for _ in range(3)]
-            await until(lambda: len(talk.notices) == 3, "the calls are under way")
-        for _, answer in calls:
-            with pytest.raises(UpstreamError, match="was stopped"):
-                await answer.future
+    async with visiting(ModernSite()) as (_, talk):
+        calls = [talk.begin("hang") for _ in range(3)]
+        await until(lambda: len(talk.notices) == 3, "the calls are under way")
+    for _, answer in calls:
+        with pytest.raises(UpstreamError, match="was stopped"):
+            await answer.future
 
 
 async def test_no_notification_is_sent_at_all() -> None:
-    with ModernSite() as site:
-        async with talking(site.url) as talk:
-            talk.connection.notify("notifications/roots/list_changed")
-            assert await talk.call("echo", text="x") == "x"
-        assert {request.message["method"] for request in site.requests} == {"server/discover", "tools/call"}
+    async with visiting(ModernSite()) as (site, talk):
+        talk.connection.notify("notifications/roots/list_changed")
+        assert await talk.call("echo", text="x") == "x"
+    assert {request.message["method"] for request in site.requests} == {"server/discover", "tools/call"}
 
 
 # --- headers
@@ -215,17 +205,16 @@ class SlowSubscriptions(ModernSite):
 
 
 async def test_a_call_does_not_overtake_the_subscription_before_it() -> None:
-    with SlowSubscriptions() as site:
-        async with talking(site.url) as talk:
-            params = {"_meta": META, "notifications": {"resourceSubscriptions": ["note://board"]}}
-            talk.connection.request_stream(b'"subscriptions/listen"', as_bytes(params), Answer())
-            _, answer = talk.begin("echo", text="behind it")
-            # No call holds this one back: when it is there, the call before it would be there, too.
-            listen(talk)
-            await until(lambda: len(site.seen("subscriptions/listen")) == 2, "both subscriptions are there")
-            assert site.seen("tools/call") == []
-            site.do(site.grant())
-            assert (await bounded(answer.future)).result is not None
+    async with visiting(SlowSubscriptions()) as (site, talk):
+        params = {"_meta": META, "notifications": {"resourceSubscriptions": ["note://board"]}}
+        talk.connection.request_stream(b'"subscriptions/listen"', as_bytes(params), Answer())
+        _, answer = talk.begin("echo", text="behind it")
+        # No call holds this one back: when it is there, the call before it would be there, too.
+        listen(talk)
+        await until(lambda: len(site.seen("subscriptions/listen")) == 2, "both subscriptions are there")
+        assert site.seen("tools/call") == []
+        site.do(site.grant())
+        assert (await bounded(answer.future)).result is not None
 
 
 async def test_a_subscription_that_ends_is_answered_or_fails(site: ModernSite, talk: Talk) -> None:
@@ -241,11 +230,10 @@ async def test_a_subscription_that_ends_is_answered_or_fails(site: ModernSite, t
 
 
 async def test_a_broken_stream_is_not_taken_up_again() -> None:
-    with ModernSite() as site:
-        async with talking(site.url) as talk:
-            assert "may or may not have been done" in await talk.problem("lose")
-            assert await talk.call("echo", text="on") == "on"
-        assert site.seen("GET") == []
+    async with visiting(ModernSite()) as (site, talk):
+        assert "may or may not have been done" in await talk.problem("lose")
+        assert await talk.call("echo", text="on") == "on"
+    assert site.seen("GET") == []
 
 
 # --- another server in its place
@@ -260,14 +248,13 @@ async def test_an_unknown_method_is_answered_and_the_conversation_goes_on(talk: 
 
 @pytest.mark.parametrize(("tool", "status"), [("answer", 404), ("answer", 400), ("forbid", 400)])
 async def test_a_server_that_no_longer_knows_the_modern_era_is_lost(tool: str, status: int) -> None:
-    with ModernSite() as site:
-        async with talking(site.url) as talk:
-            _, answer = talk.begin(tool, status=status)
-            await until(lambda: talk.endings, "the conversation is over")
-            assert answer.times == 1
-            assert talk.lost_count == 1
-            with pytest.raises(UpstreamError):
-                talk.begin("echo")
+    async with visiting(ModernSite()) as (_, talk):
+        _, answer = talk.begin(tool, status=status)
+        await until(lambda: talk.endings, "the conversation is over")
+        assert answer.times == 1
+        assert talk.lost_count == 1
+        with pytest.raises(UpstreamError):
+            talk.begin("echo")
 
 
 async def test_a_modern_server_in_the_place_of_a_legacy_one_is_noticed() -> None:

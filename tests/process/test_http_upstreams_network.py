@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from hearth.config import ServerSpec
-from hearth.errors import UpstreamError
-from hearth.upstreams.http.client import open_pool
+from hearth.upstreams.http.client_setup import open_client
 from support.certificates import Authority
-from support.http.conversation import talking, until
+from support.http.conversation import refused, talking, until
 from support.other_users import fake_daemon, stranger
 from support.requirements import needs_program
 from support.sites.legacy import LegacySite
@@ -72,14 +71,9 @@ async def test_an_authority_of_ones_own_is_trusted_by_its_folder(place: Path, mo
         await _call(site.url)
 
 
-async def _refused(url: str, sentence: str) -> None:
-    with pytest.raises(UpstreamError, match=sentence):
-        await _call(url)
-
-
 async def test_an_unknown_authority_is_not_trusted(place: Path) -> None:
     with LegacySite(tls=Authority(place).context) as site:
-        await _refused(site.url, r"a certificate that is not trusted \(.*\); .* SSL_CERT_FILE")
+        await refused(site.url, r"a certificate that is not trusted \(.*\); .* SSL_CERT_FILE")
         assert site.requests == []
 
 
@@ -87,7 +81,7 @@ async def test_a_certificate_for_another_host_is_not_trusted(place: Path, monkey
     authority = Authority(place, "DNS:elsewhere.example")
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
     with LegacySite(tls=authority.context) as site:
-        await _refused(site.url, "a certificate that is not trusted")
+        await refused(site.url, "a certificate that is not trusted")
 
 
 async def test_a_server_without_tls_is_not_mistaken_for_one_with_it() -> None:
@@ -97,12 +91,12 @@ async def test_a_server_without_tls_is_not_mistaken_for_one_with_it() -> None:
             raise ConnectionError("that is no HTTP")
 
     with Plain() as site:
-        await _refused(site.url.replace("http:", "https:"), "cannot be reached")
+        await refused(site.url.replace("http:", "https:"), "cannot be reached")
 
 
 async def test_a_file_of_certificates_that_is_not_there_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(place / "nothing.pem"))
-    await _refused("https://127.0.0.1:1/mcp", "SSL_CERT_FILE or SSL_CERT_DIR names cannot be read")
+    await refused("https://127.0.0.1:1/mcp", "SSL_CERT_FILE or SSL_CERT_DIR names cannot be read")
 
 
 # --- proxies
@@ -136,24 +130,24 @@ async def test_a_proxy_that_refuses_or_is_not_there_is_named(monkeypatch: pytest
     with TunnelProxy() as proxy:
         proxy.refuses = True
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
-        await _refused("https://server.example/mcp", "through the proxy .*HTTP_PROXY and HTTPS_PROXY")
-    await _refused("https://server.example/mcp", "cannot be reached")
+        await refused("https://server.example/mcp", "through the proxy .*HTTP_PROXY and HTTPS_PROXY")
+    await refused("https://server.example/mcp", "cannot be reached")
 
 
 @pytest.mark.parametrize(("value", "sentence"), [("socks5://127.0.0.1:1", "SOCKS"), ("nonsense://x", "not an address")])
 async def test_a_proxy_that_cannot_be_used_is_named(value: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", value)
-    await _refused("http://server.example/mcp", sentence)
+    await refused("http://server.example/mcp", sentence)
 
 
 async def test_a_stream_is_watched_by_the_kernel() -> None:
     with LegacySite(gives_sessions=False) as site:
-        pool = open_pool("far", ServerSpec(name="far", url=site.url))
-        async with await pool.send("GET", {"Accept": "text/event-stream"}) as response:
+        client = open_client("far", ServerSpec(name="far", url=site.url))
+        async with await client.send("GET", {"Accept": "text/event-stream"}) as response:
             response.keep_alive()
             sock = response._inner.extensions["network_stream"].get_extra_info("socket")
             assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-        await pool.close()
+        await client.close()
 
 
 # --- Unix sockets
@@ -177,7 +171,7 @@ async def test_a_path_of_its_own_may_follow_the_sockets(place: Path) -> None:
 
 
 async def test_a_socket_that_is_not_there_says_so(place: Path) -> None:
-    await _refused(f"unix:{place}/none.sock", "cannot be reached .No such file or directory.")
+    await refused(f"unix:{place}/none.sock", "cannot be reached .No such file or directory.")
 
 
 @pytest.mark.root
@@ -191,7 +185,7 @@ async def test_nothing_is_sent_to_a_socket_that_another_user_could_put_there(pla
     for folder in (place, inside):
         folder.chmod(mode)
     with fake_daemon(inside / "s.sock", place / "heard") as fake:
-        await _refused(f"unix:{fake.path}", f"user {user.pw_uid} listens on {fake.path}, and /tmp can be written to by")
+        await refused(f"unix:{fake.path}", f"user {user.pw_uid} listens on {fake.path}, and /tmp can be written to by")
         await until(fake.heard, "the connection is accepted")
         fake.settle()
         assert set(fake.heard()) == {ord("+")}
@@ -207,7 +201,7 @@ async def test_a_server_of_another_user_is_asked_where_only_root_and_that_user_c
         folder.chmod(0o755)
         answer = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
         with fake_daemon(folder / "s" / "s.sock", folder / "heard", answer) as fake:
-            await _refused(f"unix:{fake.path}", "404")
+            await refused(f"unix:{fake.path}", "404")
             assert b"POST /mcp" in fake.heard()
     finally:
         shutil.rmtree(folder)

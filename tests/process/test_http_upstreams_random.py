@@ -6,7 +6,7 @@ import random
 import pytest
 
 from hearth.errors import UpstreamError
-from support.http.conversation import Answer, Talk, bounded, talking, until
+from support.http.conversation import Answer, Talk, bounded, until, visiting
 from support.sites.legacy import LegacySite
 from support.sites.modern import ModernSite
 
@@ -66,11 +66,10 @@ class Life:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("make", TOOLS)
 async def test_every_call_is_told_once_and_nothing_is_kept_of_it(make: type[LegacySite], seed: int) -> None:
-    with make() as site:
-        async with talking(site.url) as talk:
-            await Life(talk, site, seed).live()
-            connection = talk.connection
-            await until(lambda: not connection._asked, "nothing is read any more")  # type: ignore[attr-defined]
-            assert connection._waiting == {}
-            assert connection._unsent_bytes == 0  # type: ignore[attr-defined]
-            assert talk.lost_count == 0
+    async with visiting(make()) as (site, talk):
+        await Life(talk, site, seed).live()
+        connection = talk.connection
+        await until(lambda: not connection._asked, "nothing is read any more")  # type: ignore[attr-defined]
+        assert connection._waiting == {}
+        assert connection._unsent_bytes == 0  # type: ignore[attr-defined]
+        assert talk.lost_count == 0

@@ -40,8 +40,7 @@ def doctor(scratch: Scratch, *words: str) -> dict[str, Any]:
         timeout=2 * BOUND_SECONDS,
         check=False,
     )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 def test_a_client_is_told_in_a_sentence(moved: Scratch) -> None:
@@ -81,8 +80,7 @@ def test_an_installed_unit_of_before_starts_the_daemon(scratch: Scratch) -> None
 
 def test_a_running_bridge_of_before_starts_the_daemon(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")})
-    daemon = scratch.start("--profile", "mcp", "--detach", command=FORMER)
-    pid = daemon.pid
+    pid = scratch.start("--profile", "mcp", "--detach", command=FORMER).pid
     client = scratch.frames().initialized()
     assert text_of(client.call("echo__echo", text="hello")) == "hello"
     assert client.control("shutdown")[0]["ok"] is True

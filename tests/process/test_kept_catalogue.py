@@ -93,12 +93,10 @@ def test_twenty_servers_of_which_some_are_slow_and_some_never_start(scratch: Scr
         daemon = scratch.start()
         for _ in range(2):
             client = scratch.lines()
-            result = client.initialize()
-            assert "This is slow4." in result["instructions"]
+            assert "This is slow4." in client.initialize()["instructions"]
             assert set(client.tools()) == known
             modern_client = scratch.lines()
-            listed = modern_client.ask("tools/list", modern())["result"]["tools"]
-            assert {tool["name"] for tool in listed} == known
+            assert {tool["name"] for tool in modern_client.ask("tools/list", modern())["result"]["tools"]} == known
         # Only what has never said what it offers is worth a try: the silent one.
         assert set(running(scratch)) <= {"silent"}
         assert troupe.started() == []
@@ -107,8 +105,7 @@ def test_twenty_servers_of_which_some_are_slow_and_some_never_start(scratch: Scr
 
 
 def test_what_has_changed_meanwhile_is_announced_when_the_server_runs(scratch: Scratch, troupe: Troupe) -> None:
-    entry = troupe.entry("x", tools="a b")
-    daemon = scratch.serve({"x": entry})
+    daemon = scratch.serve({"x": troupe.entry("x", tools="a b")})
     assert scratch.lines().tools() == ["x__a", "x__b"]
     daemon.stop()
     troupe.set_tools("x", "b c")
@@ -148,8 +145,7 @@ def test_one_server_alone_is_what_it_was_before_it_runs(scratch: Scratch, troupe
     assert result["capabilities"] == {"tools": {"listChanged": True}}
     assert result["instructions"] == "This is x."
     assert client.tools() == ["t"]
-    discovered = client.ask("server/discover", modern())["result"]
-    assert discovered["instructions"] == "This is x."
+    assert client.ask("server/discover", modern())["result"]["instructions"] == "This is x."
     assert troupe.started() == ["x"]
 
 

@@ -107,8 +107,7 @@ def test_its_servers_have_nothing_of_the_socket(scratch: Scratch, holder: Holder
 
 def test_it_goes_out_idle_and_the_next_connection_waits_for_the_next_start(scratch: Scratch, holder: Holder) -> None:
     scratch.configure(idle_timeout=0.2)
-    first = holder.light()
-    assert first.wait() == 0
+    assert holder.light().wait() == 0
     with scratch.lines() as client:
         second = holder.light()
         assert client.ask("ping")["result"] == {}

@@ -41,8 +41,7 @@ def socket_of(home: Path) -> Path:
 def document(home: Path, path: str, *arguments: str) -> dict[str, Any]:
     done = hearth(home, path, *arguments, "--json")
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 def listen(home: Path) -> None:
@@ -110,8 +109,7 @@ def test_a_socket_that_was_removed_is_bound_anew_by_loading_the_agent_anew(home:
 
 
 def test_a_launchd_that_has_not_settled_is_asked_again(home: Path) -> None:
-    path = put_on_path(home, busy=2)
-    assert document(home, path, "install")["enabled"]
+    assert document(home, put_on_path(home, busy=2), "install")["enabled"]
     assert [call.split()[0] for call in calls(home)].count("bootstrap") == 3
 
 

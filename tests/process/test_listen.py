@@ -28,8 +28,7 @@ PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 
 
 def entry(scratch: Scratch) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(scratch.registry.read_text())
-    return found
+    return json.loads(scratch.registry.read_text())
 
 
 def said(scratch: Scratch, data: bytes) -> bytes:
@@ -118,11 +117,9 @@ def test_frames_need_the_token(scratch: Scratch) -> None:
     token = entry(scratch)["token"]
     for shown in ({}, {"token": ""}, {"token": token[:-1]}, {"token": token + "0"}, {"token": 1}, {"token": None}):
         for kind in ("hello", "status", "shutdown"):
-            header = {"type": kind, "protocol": 1, "seq": 1, **shown}
-            answer = said(scratch, encode(json.dumps(header).encode()))
+            answer = said(scratch, encode(json.dumps({"type": kind, "protocol": 1, "seq": 1, **shown}).encode()))
             assert "token of its registry entry is missing or wrong" in json.loads(answer)["error"]["message"]
-    client = scratch.own(FramesClient(entry(scratch)["endpoint"], {"token": token}))
-    assert client.ask("ping")["result"] == {}
+    assert scratch.own(FramesClient(entry(scratch)["endpoint"], {"token": token})).ask("ping")["result"] == {}
 
 
 def test_raw_lines_begin_with_the_token(scratch: Scratch) -> None:
@@ -281,5 +278,4 @@ def test_a_port_that_is_taken_is_told(scratch: Scratch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         where = f"tcp:127.0.0.1:{other.getsockname()[1]}"
         scratch.serve(listen=where)
-        answer = scratch.lines().ask("ping")
-        assert f"cannot listen on {where}" in answer["error"]["message"]
+        assert f"cannot listen on {where}" in scratch.lines().ask("ping")["error"]["message"]

@@ -66,8 +66,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def is_waited_for(inode: int) -> bool:
     """Whether the kernel has somebody waiting for a lock on that file."""
-    lines = Path("/proc/locks").read_text().splitlines()
-    return any(" -> " in line and f":{inode} " in line for line in lines)
+    return any(" -> " in line and f":{inode} " in line for line in Path("/proc/locks").read_text().splitlines())
 
 
 def test_one_process_holds_it_and_the_other_is_told(path: str) -> None:

@@ -73,6 +73,13 @@ def opened(scratch: Scratch, **capabilities: Message) -> Client:
     return scratch.frames().initialized(capabilities=capabilities)
 
 
+@contextmanager
+def used(scratch: Scratch, entry: dict[str, object], **settings: object) -> Iterator[Client]:
+    """The same, and a client of the bad server."""
+    with wicked(scratch, entry, **settings):
+        yield opened(scratch)
+
+
 def at_work(scratch: Scratch) -> int:
     """The pid of the bad server, once it has a call; 0 before."""
     found = scratch.upstream("bad")
@@ -110,8 +117,7 @@ def test_a_server_that_floods_its_output_with_what_is_no_message_is_ended_and_ho
 
 
 def test_notices_that_are_no_text_reach_nobody(scratch: Scratch) -> None:
-    with wicked(scratch, server("mangling")):
-        client = opened(scratch)
+    with used(scratch, server("mangling")) as client:
         assert text_of(client.call("bad__notice", text="noticed")) == "noticed"
         assert heard_nothing_else(client)
 
@@ -139,8 +145,7 @@ def test_questions_that_are_no_text_reach_nobody_and_are_refused(scratch: Scratc
     ],
 )
 def test_a_server_that_opens_with_nonsense_is_left_out_and_named(scratch: Scratch, method: str, result: str) -> None:
-    with wicked(scratch, server("mangling", method, result), list_timeout=BOUND_SECONDS):
-        client = opened(scratch)
+    with used(scratch, server("mangling", method, result), list_timeout=BOUND_SECONDS) as client:
         assert client.tools() == ["good__add", "good__echo"]
         error = client.call("bad__echo")["error"]
         assert error["code"] == -32603
@@ -150,8 +155,7 @@ def test_a_server_that_opens_with_nonsense_is_left_out_and_named(scratch: Scratc
 @pytest.mark.parametrize("item", ["5", "null", "{}", '{"name":7}', '{"name":""}', '{"description":"nameless"}'])
 def test_a_tool_that_is_none_is_left_out_and_the_others_work(scratch: Scratch, item: str) -> None:
     listed = f'{{"tools":[{item},{{"name":"echo","inputSchema":{{"type":"object"}}}}]}}'
-    with wicked(scratch, server("mangling", "tools/list", listed)):
-        client = opened(scratch)
+    with used(scratch, server("mangling", "tools/list", listed)) as client:
         assert "bad__echo" in client.tools()
         assert text_of(client.call("bad__echo", text="heard")) == "heard"
 
@@ -177,8 +181,7 @@ def test_a_list_without_end_is_cut_at_its_limit_of_bytes_and_the_log_names_the_s
 
 
 def test_a_list_of_too_many_entries_is_cut_and_what_is_left_works(scratch: Scratch) -> None:
-    with wicked(scratch, server("paging", 20), list_entries=7):
-        client = opened(scratch)
+    with used(scratch, server("paging", 20), list_entries=7) as client:
         assert [name for name in client.tools() if name.startswith("bad")] == [f"bad__tool_{n}" for n in range(7)]
         assert text_of(client.call("bad__tool_6")) == "tool_6"
         assert "bad__tool_7" in client.call("bad__tool_7")["error"]["message"]
@@ -217,8 +220,7 @@ def test_an_answer_over_the_limit_is_an_error_for_its_caller_only(scratch: Scrat
 
 
 def test_a_message_over_the_limit_costs_its_caller_only_that(scratch: Scratch) -> None:
-    with wicked(scratch, server("huge"), message_limit=MEGABYTE):
-        client = opened(scratch)
+    with used(scratch, server("huge"), message_limit=MEGABYTE) as client:
         assert text_of(client.call("bad__log", bytes=3 * MEGABYTE)) == "logged"
         assert heard_nothing_else(client)
 
@@ -228,8 +230,7 @@ def test_a_message_over_the_limit_costs_its_caller_only_that(scratch: Scratch) -
 
 def test_a_call_that_is_never_answered_fails_in_time_and_is_withdrawn(scratch: Scratch) -> None:
     record = scratch.home / "cancelled"
-    with wicked(scratch, server("stalling", record, call_timeout=0.5)):
-        client = opened(scratch)
+    with used(scratch, server("stalling", record, call_timeout=0.5)) as client:
         error = client.call("bad__never", key="mine")["error"]
         assert error["code"] == -32603
         assert "server 'bad' gave no answer within 0.5 s (key call_timeout)" in error["message"]
@@ -239,18 +240,15 @@ def test_a_call_that_is_never_answered_fails_in_time_and_is_withdrawn(scratch: S
 
 def test_progress_gives_a_call_more_time(scratch: Scratch, era: str) -> None:
     # It takes twice the time that it has, and reports ten times as often as it must.
-    with wicked(scratch, server("stalling", scratch.home / "cancelled", call_timeout=2)):
-        client = opened(scratch)
+    with used(scratch, server("stalling", scratch.home / "cancelled", call_timeout=2)) as client:
         params: Message = {"name": "bad__plod", "arguments": {"steps": 20, "pause": 0.2}}
         params["_meta"] = {"progressToken": "t"}
-        answer = client.ask("tools/call", modern(**params) if era == "modern" else params)
-        assert text_of(answer) == "arrived"
+        assert text_of(client.ask("tools/call", modern(**params) if era == "modern" else params)) == "arrived"
         assert [message["params"]["progress"] for message in client.aside] == list(range(1, 21))
 
 
 def test_progress_that_nobody_asked_for_gives_no_more_time(scratch: Scratch) -> None:
-    with wicked(scratch, server("flooding", call_timeout=0.5)):
-        client = opened(scratch)
+    with used(scratch, server("flooding", call_timeout=0.5)) as client:
         id = client.begin_call("bad__forever", kind="progress")
         pid = until(lambda: at_work(scratch), "it has the call")
         assert "call_timeout" in client.answer_to(id)["error"]["message"]
@@ -259,8 +257,7 @@ def test_progress_that_nobody_asked_for_gives_no_more_time(scratch: Scratch) -> 
 
 def test_progress_without_end_ends_at_the_ceiling(scratch: Scratch) -> None:
     record = scratch.home / "cancelled"
-    with wicked(scratch, server("stalling", record, call_timeout=300, call_ceiling=1)):
-        client = opened(scratch)
+    with used(scratch, server("stalling", record, call_timeout=300, call_ceiling=1)) as client:
         meta = {"progressToken": 1}
         error = client.call("bad__plod", meta=meta, steps=10**6, pause=0.05)["error"]
         assert "server 'bad' did not finish within 1 s (key call_ceiling)" in error["message"]
@@ -291,8 +288,7 @@ def test_a_server_that_exits_in_a_call_fails_everybody_who_waits_for_it_and_nobo
 @pytest.mark.parametrize("pipe", ["input", "output"])
 def test_a_server_that_closes_a_pipe_and_lives_on_is_replaced(scratch: Scratch, pipe: str) -> None:
     ledger = scratch.home / "starts"
-    with wicked(scratch, server("closing", ledger)):
-        client = opened(scratch)
+    with used(scratch, server("closing", ledger)) as client:
         answer = client.call(f"bad__close_{pipe}")
         assert pipe == "input" or "server 'bad'" in answer["error"]["message"]
         first = int(ledger.read_text().split()[0])

@@ -20,12 +20,11 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull,
 
 from support.daemon import Scratch
 from support.http.conversation import bounded
-from support.oauth import Authority, landing, log_in
+from support.oauth import KEYRING, Authority, landing, log_in
 from support.scripted_daemon import SCRIPT
 
 CLIENTS = 4
 HOURS = 3
-KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
 CALLBACK = "http://127.0.0.1:9/callback"
 
 

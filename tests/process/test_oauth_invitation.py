@@ -9,10 +9,9 @@ import pytest
 
 from support.clients import LinesClient, Message, modern, text_of
 from support.daemon import Scratch, server
-from support.oauth import Authority, browse, hearth, log_in
+from support.oauth import KEYRING, Authority, browse, hearth, log_in
 
-KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
-SHOWS = {"elicitation": {"form": {}, "url": {}}}
+SHOWS: Message = {"elicitation": {"form": {}, "url": {}}}
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 LOGIN = "hearth auth login far"
 DEMANDED = -32042
@@ -28,8 +27,8 @@ def authority(scratch: Scratch) -> Iterator[Authority]:
         yield opened
 
 
-def legacy(scratch: Scratch, capabilities: Message | None = None, version: str = "2025-11-25") -> LinesClient:
-    return scratch.lines().initialized(version, SHOWS if capabilities is None else capabilities)
+def legacy(scratch: Scratch, capabilities: Message = SHOWS, version: str = "2025-11-25") -> LinesClient:
+    return scratch.lines().initialized(version, capabilities)
 
 
 def demanded(answer: Message) -> dict[str, Any]:
@@ -41,10 +40,18 @@ def demanded(answer: Message) -> dict[str, Any]:
     return dict(page)
 
 
-def call(client: LinesClient, tool: str = "far__echo", capabilities: Message | None = None, **more: object) -> Message:
+def call(client: LinesClient, tool: str = "far__echo", capabilities: Message = SHOWS, **more: object) -> Message:
     """A modern call."""
-    meta = {CAPABILITIES: SHOWS if capabilities is None else capabilities}
+    meta = {CAPABILITIES: capabilities}
     return client.ask("tools/call", modern(name=tool, arguments={"text": "hello"}, _meta=meta, **more))
+
+
+def call_again(client: LinesClient, key: str, url: str, tool: str = "far__echo") -> Message:
+    """The same call, which says that the address is shown, and waits until it was opened."""
+    more = {"_meta": {CAPABILITIES: SHOWS}, "inputResponses": {key: {"action": "accept"}}}
+    waiting = client.begin("tools/call", modern(name=tool, arguments={"text": "hello"}, **more))
+    assert browse(url)[0] == 200
+    return client.answer_to(waiting)
 
 
 def required(answer: Message) -> tuple[str, str]:
@@ -69,12 +76,7 @@ def test_a_legacy_client_shows_the_login_and_is_told_when_it_is_done(scratch: Sc
 def test_the_call_that_a_modern_client_makes_again_waits_for_the_login(scratch: Scratch, authority: Authority) -> None:
     client = scratch.lines()
     key, url = required(call(client))
-    meta = {CAPABILITIES: SHOWS}
-    answers = {key: {"action": "accept"}}
-    params = modern(name="far__echo", arguments={"text": "hello"}, _meta=meta, inputResponses=answers)
-    waiting = client.begin("tools/call", params)
-    assert browse(url)[0] == 200
-    assert text_of(client.answer_to(waiting)) == "hello"
+    assert text_of(call_again(client, key, url)) == "hello"
 
 
 def test_a_login_that_ends_under_a_running_server_is_asked_for_in_the_same_way(
@@ -87,13 +89,7 @@ def test_a_login_that_ends_under_a_running_server_is_asked_for_in_the_same_way(
     authority.set(end_access=True, end_refresh=True)
     key, url = required(call(new))
     assert demanded(old.call("far__echo", text="x"))["url"] == url
-    meta = {CAPABILITIES: SHOWS}
-    params = modern(
-        name="far__echo", arguments={"text": "hello"}, _meta=meta, inputResponses={key: {"action": "accept"}}
-    )
-    waiting = new.begin("tools/call", params)
-    assert browse(url)[0] == 200
-    assert text_of(new.answer_to(waiting)) == "hello"
+    assert text_of(call_again(new, key, url)) == "hello"
     assert text_of(old.call("far__echo", text="x")) == "x"
 
 
@@ -153,17 +149,7 @@ def test_what_a_tool_wants_beyond_the_login_is_asked_for_in_the_same_way(
     assert log_in(scratch, "far")[0] == 0
     client = scratch.lines()
     key, url = required(call(client, "far__write"))
-    waiting = client.begin(
-        "tools/call",
-        modern(
-            name="far__write",
-            arguments={"text": "hello"},
-            _meta={CAPABILITIES: SHOWS},
-            inputResponses={key: {"action": "accept"}},
-        ),
-    )
-    assert browse(url)[0] == 200
-    assert text_of(client.answer_to(waiting)) == "hello"
+    assert text_of(call_again(client, key, url, "far__write")) == "hello"
     assert authority.asked("authorize")[-1]["scopes"] == ["read", "write"]
 
 

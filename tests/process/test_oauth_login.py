@@ -15,13 +15,17 @@ import pytest
 from support.clients import text_of
 from support.daemon import Scratch
 from support.kernel import BOUND_SECONDS
-from support.oauth import Authority, Command, browse, hearth, landing, log_in, quiet_port
-
-KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
+from support.oauth import KEYRING, Authority, Command, browse, hearth, landing, log_in, quiet_port
 
 
 def entry(scratch: Scratch, url: str, **keys: object) -> None:
     scratch.configure({"far": {"url": url, **keys}})
+
+
+def logged_in(scratch: Scratch, url: str, **keys: object) -> None:
+    """Make the entry and log in to it."""
+    entry(scratch, url, **keys)
+    assert log_in(scratch, "far")[0] == 0
 
 
 def state(scratch: Scratch, name: str = "far") -> Any:
@@ -31,8 +35,7 @@ def state(scratch: Scratch, name: str = "far") -> Any:
 
 
 def echo(scratch: Scratch, name: str = "far") -> str:
-    client = scratch.lines().initialized()
-    return text_of(client.call(f"{name}__echo", text="hello"))
+    return text_of(scratch.lines().initialized().call(f"{name}__echo", text="hello"))
 
 
 def query(url: str) -> dict[str, str]:
@@ -88,8 +91,7 @@ def test_a_registered_client_authenticates_as_the_authorization_server_wants(
     scratch: Scratch, authority: Authority, methods: list[str] | None
 ) -> None:
     authority.set(metadata={"token_endpoint_auth_methods_supported": methods}, lifetime=2)
-    entry(scratch, authority.url)
-    assert log_in(scratch, "far")[0] == 0
+    logged_in(scratch, authority.url)
     (registered,) = authority.asked("register")
     assert registered["token_endpoint_auth_method"] == (methods or ["none"])[0]
     authority.set(lifetime=3600, end_access=True)
@@ -144,13 +146,11 @@ def test_a_clients_document_is_used_where_the_authorization_server_reads_it(
         },
     )
     document = f"{authority.origin}/client.json"
-    entry(scratch, authority.url, oauth={"client_metadata_url": document, "redirect_uri": redirect})
-    assert log_in(scratch, "far")[0] == 0
+    logged_in(scratch, authority.url, oauth={"client_metadata_url": document, "redirect_uri": redirect})
     assert (authority.count("register"), state(scratch)["clientId"]) == (0, document)
     # Another authorization server does not read it: there, Hearth registers.
     with Authority() as other:
-        entry(scratch, other.url, oauth={"client_metadata_url": document, "redirect_uri": redirect})
-        assert log_in(scratch, "far")[0] == 0
+        logged_in(scratch, other.url, oauth={"client_metadata_url": document, "redirect_uri": redirect})
         assert (other.count("register"), other.count("document")) == (1, 0)
 
 
@@ -178,8 +178,7 @@ def test_the_documented_client_id_document_logs_in_without_a_registration(
         document={**document, "redirect_uris": [redirect], "scope": "read"},
     )
     place = {"client_metadata_url": f"{authority.origin}/client.json", "redirect_uri": redirect}
-    entry(scratch, authority.url, oauth={**config, **place})
-    assert log_in(scratch, "far")[0] == 0
+    logged_in(scratch, authority.url, oauth={**config, **place})
     found = state(scratch)
     assert (found["client"], found["clientId"]) == ("document", place["client_metadata_url"])
 
@@ -217,8 +216,7 @@ def test_a_refused_registration_is_a_hint_of_doctor_until_a_client_is_named(
 
 def test_what_the_header_does_not_say_is_found_at_the_well_known_places(scratch: Scratch, authority: Authority) -> None:
     authority.set(challenge='realm="x"')
-    entry(scratch, authority.url)
-    assert log_in(scratch, "far")[0] == 0
+    logged_in(scratch, authority.url)
     # Nothing was demanded: all that there is.
     assert authority.asked("authorize")[0]["scopes"] == ["read"]
 
@@ -226,8 +224,7 @@ def test_what_the_header_does_not_say_is_found_at_the_well_known_places(scratch:
 def test_the_place_that_the_header_names_counts(scratch: Scratch, authority: Authority) -> None:
     place = f"{authority.origin}/elsewhere/.well-known/oauth-protected-resource/mcp"
     authority.set(challenge=f'resource_metadata="{place}", scope="read write"', places=False)
-    entry(scratch, authority.url)
-    assert log_in(scratch, "far")[0] == 0
+    logged_in(scratch, authority.url)
     assert authority.asked("authorize")[0]["scopes"] == ["read", "write"]
 
 
@@ -315,8 +312,7 @@ def test_an_answer_of_another_issuer_ends_the_login(scratch: Scratch, authority:
 
 def test_an_answer_without_an_issuer_will_do_where_none_was_promised(scratch: Scratch, authority: Authority) -> None:
     authority.set(iss=None)
-    entry(scratch, authority.url)
-    assert log_in(scratch, "far")[0] == 0
+    logged_in(scratch, authority.url)
 
 
 def test_who_denies_it_is_told_so_and_nothing_changes(scratch: Scratch, authority: Authority) -> None:
@@ -390,23 +386,20 @@ def test_logging_out_ends_the_tokens_here_and_there(scratch: Scratch, authority:
     assert authority.count("revoke") == 2
     assert state(scratch)["state"] == "needs login"
     assert not [path for path in _files(scratch.home) if b"access-" in path.read_bytes()]
-    client = scratch.lines().initialized()
-    assert "hearth auth login far" in client.call("far__echo", text="x")["error"]["message"]
+    assert "hearth auth login far" in scratch.lines().initialized().call("far__echo", text="x")["error"]["message"]
     assert "Nobody was logged in" in hearth(scratch, "auth", "logout", "far")[1]
 
 
 def test_a_logout_is_one_also_where_the_authorization_server_is_gone(scratch: Scratch) -> None:
     with Authority() as authority:
-        entry(scratch, authority.url)
-        assert log_in(scratch, "far")[0] == 0
+        logged_in(scratch, authority.url)
     code, out, err = hearth(scratch, "auth", "logout", "far")
     assert code == 0 and "Logged out" in out and "cannot be reached" in err
     assert not [path for path in _files(scratch.home) if b"access-" in path.read_bytes()]
 
 
 def test_a_header_in_the_config_wins(scratch: Scratch, authority: Authority) -> None:
-    entry(scratch, authority.url)
-    assert log_in(scratch, "far")[0] == 0
+    logged_in(scratch, authority.url)
     entry(scratch, authority.url, headers={"authorization": "Bearer by-hand"})
     scratch.start(**KEYRING)
     assert echo(scratch) == "hello"
@@ -434,8 +427,7 @@ def test_what_cannot_be_logged_in_to_is_said(scratch: Scratch, words: Any, confi
 def test_a_port_that_is_taken_is_replaced_by_another_and_registered_anew(
     scratch: Scratch, authority: Authority
 ) -> None:
-    entry(scratch, authority.url)
-    assert log_in(scratch, "far")[0] == 0
+    logged_in(scratch, authority.url)
     first = Command(scratch, "auth", "login", "far", "--no-browser")
     address = first.address()
     second = Command(scratch, "auth", "login", "far", "--no-browser")
@@ -452,7 +444,6 @@ def test_a_port_that_is_taken_is_replaced_by_another_and_registered_anew(
 
 def test_a_server_of_2025_03_26_is_logged_in_to_at_its_own_root(scratch: Scratch, authority: Authority) -> None:
     authority.set(places=False, challenge='realm="old"')
-    entry(scratch, authority.url)
-    assert log_in(scratch, "far")[0] == 0
+    logged_in(scratch, authority.url)
     scratch.start(**KEYRING)
     assert echo(scratch) == "hello"

@@ -3,15 +3,14 @@
 import json
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from support.clients import LinesClient, text_of
 from support.daemon import Scratch, server
-from support.oauth import Authority, hearth, log_in
+from support.oauth import KEYRING, Authority, hearth, log_in
 
-KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
+VALUES = ".local/state/hearth/vault/oauth.values.json"
 LOGIN = "hearth auth login far"
 
 
@@ -29,14 +28,21 @@ def client(scratch: Scratch) -> LinesClient:
     return scratch.lines().initialized()
 
 
+def served(scratch: Scratch) -> LinesClient:
+    """A client of a new daemon, whose first call was answered."""
+    scratch.start(**KEYRING)
+    found = client(scratch)
+    assert text_of(found.call("far__echo", text="x")) == "x"
+    return found
+
+
 def error(found: LinesClient, tool: str = "far__echo") -> str:
     return str(found.call(tool, text="x")["error"]["message"])
 
 
 def kept(scratch: Scratch) -> dict[str, object]:
     """The tokens as they are kept."""
-    path = scratch.home / ".local/state/hearth/vault/oauth.values.json"
-    values = json.loads(path.read_text())["entries"]
+    values = json.loads((scratch.home / VALUES).read_text())["entries"]
     (grant,) = [json.loads(value) for name, value in values.items() if name.startswith("grant-")]
     return dict(grant)
 
@@ -86,7 +92,7 @@ def test_ten_clients_at_a_token_that_has_expired_cause_one_refresh(scratch: Scra
 
 def _age(scratch: Scratch, seconds: float) -> None:
     """Let the kept tokens be older than they are, as a clock that jumps does."""
-    path = scratch.home / ".local/state/hearth/vault/oauth.values.json"
+    path = scratch.home / VALUES
     document = json.loads(path.read_text())
     values = document["entries"]
     for name, value in values.items():
@@ -95,14 +101,11 @@ def _age(scratch: Scratch, seconds: float) -> None:
             values[name] = json.dumps({**grant, "obtained_at": grant["obtained_at"] - seconds})
     path.write_text(json.dumps(document))
     index = scratch.home / ".local/state/hearth/oauth/servers.json"
-    _replace(index, index.read_bytes())
-
-
-def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_suffix(".new")
-    temporary.write_bytes(data)
+    # Replaced, as Hearth does it.
+    temporary = index.with_suffix(".new")
+    temporary.write_bytes(index.read_bytes())
     temporary.chmod(0o600)
-    temporary.rename(path)
+    temporary.rename(index)
 
 
 def test_two_daemons_and_their_clients_cause_one_refresh(scratch: Scratch, authority: Authority) -> None:
@@ -123,9 +126,7 @@ def test_two_daemons_and_their_clients_cause_one_refresh(scratch: Scratch, autho
 
 
 def test_a_token_that_ends_soon_is_refreshed_before_and_nobody_notices(scratch: Scratch, authority: Authority) -> None:
-    scratch.start(**KEYRING)
-    one = client(scratch)
-    assert text_of(one.call("far__echo", text="x")) == "x"
+    one = served(scratch)
     refused, before = authority.count("401"), kept(scratch)
     _age(scratch, 3600 - 30)
     assert text_of(one.call("far__echo", text="y")) == "y"
@@ -159,14 +160,12 @@ def test_a_refresh_token_that_does_not_rotate_is_kept(scratch: Scratch, authorit
 def test_a_login_that_was_taken_back_is_a_clear_error_and_another_login_mends_it(
     scratch: Scratch, authority: Authority
 ) -> None:
-    scratch.start(**KEYRING)
-    one = client(scratch)
-    assert text_of(one.call("far__echo", text="x")) == "x"
+    one = served(scratch)
     authority.set(end_access=True, end_refresh=True)
     said = error(one)
     assert LOGIN in said and "invalid_grant" in said
     assert "needs login" in hearth(scratch, "auth", "status")[1]
-    values = (scratch.home / ".local/state/hearth/vault/oauth.values.json").read_text()
+    values = (scratch.home / VALUES).read_text()
     assert "access-" not in values and "refresh-" not in values
     # It is not asked again and again for what it has refused.
     asked = authority.count("token")
@@ -177,9 +176,7 @@ def test_a_login_that_was_taken_back_is_a_clear_error_and_another_login_mends_it
 
 
 def test_an_authorization_server_that_is_down_ends_no_login(scratch: Scratch, authority: Authority) -> None:
-    scratch.start(**KEYRING)
-    one = client(scratch)
-    assert text_of(one.call("far__echo", text="x")) == "x"
+    one = served(scratch)
     # Still good for a while: it is used as it is.
     _age(scratch, 3600 - 30)
     authority.set(broken=503)
@@ -192,9 +189,7 @@ def test_an_authorization_server_that_is_down_ends_no_login(scratch: Scratch, au
 
 
 def test_a_server_that_refuses_every_token_is_refreshed_for_once(scratch: Scratch, authority: Authority) -> None:
-    scratch.start(**KEYRING)
-    one = client(scratch)
-    assert text_of(one.call("far__echo", text="x")) == "x"
+    one = served(scratch)
     # Good for no time at all, whatever it says.
     authority.set(lifetime=-1, says_lifetime=False, end_access=True)
     for _ in range(3):
@@ -203,9 +198,7 @@ def test_a_server_that_refuses_every_token_is_refreshed_for_once(scratch: Scratc
 
 
 def test_more_is_asked_for_when_a_tool_wants_it_and_once_only(scratch: Scratch, authority: Authority) -> None:
-    scratch.start(**KEYRING)
-    one = client(scratch)
-    assert text_of(one.call("far__echo", text="x")) == "x"
+    one = served(scratch)
     said = error(one, "far__write")
     assert LOGIN in said and "write" in said
     assert text_of(one.call("far__echo", text="x")) == "x"

@@ -58,8 +58,7 @@ def hearth(environment: dict[str, str], *words: str) -> "subprocess.CompletedPro
 
 
 def status(environment: dict[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(hearth(environment, "status", "--json").stdout)
-    return found
+    return json.loads(hearth(environment, "status", "--json").stdout)
 
 
 def seconds_of(environment: dict[str, str]) -> list[dict[str, Any]]:

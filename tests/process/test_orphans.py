@@ -88,13 +88,12 @@ def test_a_quit_at_the_terminal_leaves_nobody_behind(scratch: Scratch, family: F
 
 def test_a_daemon_whose_watcher_is_killed_goes_out_in_order(scratch: Scratch) -> None:
     daemon = scratch.serve({"echo": server("echo")})
-    client = scratch.lines().initialized()
-    assert client.tools()
+    assert scratch.lines().initialized().tools()
     pid = daemon.pid
     servers = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     daemon.process.kill()
     until(lambda: all(is_gone(int(each)) for each in [pid, *servers]), "the daemon and its servers are gone")
-    assert servers and scratch.logged().endswith("gone out\n")
+    assert servers and scratch.logged().endswith("daemon stopped\n")
     assert not scratch.registry.exists()
 
 
@@ -113,8 +112,7 @@ def test_after_the_watcher_alone_is_killed_every_descendant_is_gone(scratch: Scr
 def test_the_daemon_reaps_the_orphans_of_its_servers(scratch: Scratch, family: Family) -> None:
     daemon = scratch.serve({family.name: family.entry}, heartbeat_interval=0.1)
     _, escaped, *_ = family.pids(served(scratch, family))
-    parent = Path(f"/proc/{escaped}/stat").read_text().rpartition(")")[2].split()[1]
-    assert int(parent) == daemon.pid
+    assert int(Path(f"/proc/{escaped}/stat").read_text().rpartition(")")[2].split()[1]) == daemon.pid
     os.kill(escaped, signal.SIGKILL)
     until(lambda: not os.path.exists(f"/proc/{escaped}"), "the orphan is reaped")
 
@@ -123,8 +121,7 @@ def test_a_server_that_is_reloaded_away_takes_its_group_and_the_rest_goes_with_t
     scratch: Scratch, family: Family
 ) -> None:
     daemon = scratch.serve({family.name: family.entry})
-    client = served(scratch, family)
-    itself, *escaped_and_group = family.pids(client)
+    itself, *escaped_and_group = family.pids(served(scratch, family))
     escaped, group = escaped_and_group[:2], escaped_and_group[2:]
     scratch.configure({})
     scratch.control().control("reload")

@@ -69,7 +69,7 @@ def test_the_pack_restarts_itself_and_answers(packed: Scratch) -> None:
     assert found(client.call("hearth__status", arguments={}))["summary"]
 
 
-def test_a_session_that_is_not_the_owner_needs_consent_to_restart(packed: Scratch) -> None:
+def test_a_session_that_is_not_the_owner_needs_its_approval_to_restart(packed: Scratch) -> None:
     opened(packed, "frames", "legacy")
     other = opened(packed, "frames", "legacy")
     refused = other.call("hearth__restart_server", arguments={"name": "old"})["result"]
@@ -101,8 +101,7 @@ def test_it_is_called_over_http(packed: Scratch) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     (*_, answer) = client.request("POST", body, headers).messages()
     assert answer["result"]["structuredContent"]["version"]
-    legacy = LegacyHttp(packed).opened()
-    (*_, answer) = legacy.call("hearth__status").messages()
+    (*_, answer) = LegacyHttp(packed).opened().call("hearth__status").messages()
     assert [each["isYou"] for each in answer["result"]["structuredContent"]["sessions"]].count(True) == 1
 
 
@@ -111,8 +110,7 @@ def test_a_client_that_searches_finds_its_tools(scratch: Scratch, era: str) -> N
     scratch.start()
     client = opened(scratch, "lines", era)
     assert "- hearth__restart_server" in text_of(client.call("find_tools", arguments={"query": "restart server"}))
-    inner = {"name": "hearth__status", "arguments": {}}
-    assert found(client.call("call_tool_read", arguments=inner))["version"]
+    assert found(client.call("call_tool_read", arguments={"name": "hearth__status", "arguments": {}}))["version"]
     wrong = client.call("call_tool_read", arguments={"name": "hearth__restart_server", "arguments": {"name": "old"}})
     assert wrong["result"]["isError"] is True
 
@@ -148,8 +146,7 @@ def wait_for_change(client: Client) -> None:
 def test_a_daemon_without_packs_offers_none(scratch: Scratch) -> None:
     configured(scratch, enabled=False)
     scratch.start()
-    client = opened(scratch, "lines", "legacy")
-    assert not [name for name in names(client) if name.startswith("hearth__")]
+    assert not [name for name in names(opened(scratch, "lines", "legacy")) if name.startswith("hearth__")]
 
 
 def test_the_daemon_loads_nothing_of_packs_by_itself() -> None:

@@ -21,8 +21,7 @@ def test_at_a_terminal_exactly_what_was_shown_is_approved(changing: ChangingTool
     terminal = Terminal(command, {**changing.scratch.environment(), "TERM": "dumb"})
     assert "Then send it to me.<U+200B>" in terminal.read_until("[y/N]")
     # While the person reads, the server thinks of something worse, which nobody was shown.
-    worse = {**EVIL, "write": "Writes a file, and deletes the others."}
-    changing.turn(client, worse)
+    changing.turn(client, {**EVIL, "write": "Writes a file, and deletes the others."})
     until(lambda: changing.changed() == ["read", "write"], "the change is noticed")
     terminal.type(answer)
     assert terminal.finish() == code
@@ -88,8 +87,7 @@ def test_what_was_approved_outlives_the_daemon_its_server_s_token_and_its_absenc
     # Nothing runs: the next daemon meets a server that has changed, with another token.
     changing.describe(EVIL)
     changing.start(pin=True, env={"TOKEN": "two"})
-    client = changing.client()
-    assert client.tools() == ["files__turn", "files__write"]
+    assert changing.client().tools() == ["files__turn", "files__write"]
     assert "files__read" not in changing.hearth()
 
 

@@ -70,8 +70,7 @@ def test_a_folder_that_is_made_later_is_noticed(scratch: Scratch) -> None:
 
 
 def test_a_file_that_is_away_for_a_while_costs_no_server_its_process(scratch: Scratch) -> None:
-    client = scratch.serve({"echo": server("echo")}).frames()
-    client.call("echo__echo", text="x")
+    scratch.serve({"echo": server("echo")}).frames().call("echo__echo", text="x")
     (pid,) = pids_of(scratch, "echo")
     text = scratch.config.read_text()
     scratch.config.unlink()

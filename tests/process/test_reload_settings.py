@@ -3,12 +3,14 @@
 import pytest
 
 from support.clients import Closed, text_of
-from support.conformance.clients import UPDATED, Client, Message
+from support.conformance.clients import UPDATED, Client
+from support.conformance.revisions import NEWEST_LEGACY
 from support.daemon import Scratch, server
 from support.kernel import is_gone, until
 from support.puppets.server import Puppet
-from support.puppets.sharing import NEWEST_LEGACY, House
-from support.puppets.stage import FAILED, QUESTIONS, Actor, Errand, Stage
+from support.puppets.sharing import House
+from support.puppets.stage import FAILED, Actor, Stage
+from support.puppets.suspended_calls import parked
 
 
 def test_a_bridge_keeps_the_pace_of_heartbeats_that_it_was_told(scratch: Scratch) -> None:
@@ -119,25 +121,17 @@ def test_a_subscription_to_what_stays_hears_nothing_of_a_reload(house: House) ->
     assert house.pids() == [pid]
 
 
-def parked(stage: Stage) -> tuple[Actor, Errand, tuple[Puppet, Message]]:
-    """A call that waits for its client's answer."""
-    actor = stage.serve()
-    errand = Errand(stage.modern())
-    puppet, call = actor.next(errand.method)
-    puppet.ask("q-1", "elicitation/create", **QUESTIONS["elicitation/create"])
-    assert errand.wishes()
-    return actor, errand, (puppet, call)
-
-
-def test_a_call_that_is_parked_at_a_removed_server_goes_on_with_its_client_s_answer(stage: Stage) -> None:
-    actor, errand, (puppet, call) = parked(stage)
+def test_a_call_that_is_parked_at_a_removed_server_goes_on_with_its_client_s_answer(stage: Stage, actor: Actor) -> None:
+    errand, puppet, call = parked(actor, stage.modern())
     stage.scratch.reconfigure()
     errand.fill_in(actor, "q-1")
     errand.finish(puppet, call, "thanks")
 
 
-def test_a_call_that_is_parked_for_longer_than_its_removed_server_is_kept_gets_an_error(stage: Stage) -> None:
-    _, errand, _ = parked(stage)
+def test_a_call_that_is_parked_for_longer_than_its_removed_server_is_kept_gets_an_error(
+    stage: Stage, actor: Actor
+) -> None:
+    errand, _, _ = parked(actor, stage.modern())
     (pid,) = stage.scratch.upstream("puppet")["pids"]
     stage.scratch.reconfigure(drain_timeout=0.1)
     until(lambda: is_gone(pid), "its process has ended")

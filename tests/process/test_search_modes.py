@@ -42,8 +42,7 @@ def raw_answer(client: Client, id: str, params: bytes) -> bytes:
     client.send_line(b'{"jsonrpc":"2.0","id":"%b","method":"tools/call","params":%b}' % (id.encode(), params))
     while True:
         line = client.receive_line()
-        message = json.loads(line)
-        if message.get("id") == id:
+        if json.loads(line).get("id") == id:
             start = b'{"jsonrpc":"2.0","id":"%b",' % id.encode()
             assert line.startswith(start), line
             return line[len(start) :]
@@ -64,8 +63,7 @@ def test_five_tools_are_listed_and_both_openings_say_how_to_search(searching: Sc
 
 def test_tools_are_found_described_and_called(searching: Scratch, era: str) -> None:
     client = opened(searching, "frames", era)
-    found = text_of(client.call("find_tools", arguments={"query": "echo", "limit": 3}))
-    assert "- old__echo" in found
+    assert "- old__echo" in text_of(client.call("find_tools", arguments={"query": "echo", "limit": 3}))
     described = json.loads(text_of(client.call("describe_tools", arguments={"names": ["old__echo"]})))
     assert described["name"] == "old__echo"
     inner = {"name": "old__echo", "arguments": {"text": "x"}}
@@ -160,8 +158,7 @@ def test_the_bridge_decides_before_the_config(scratch: Scratch) -> None:
     scratch.serve({"change": server("changing")}, mode="search")
     assert scratch.frames().tools() == FIVE
     assert len(scratch.frames(mode="full").tools()) == 4
-    modes = {session["mode"] for session in scratch.status()["sessions"]}
-    assert modes == {"search", "full"}
+    assert {session["mode"] for session in scratch.status()["sessions"]} == {"search", "full"}
 
 
 def test_a_mode_that_is_none_is_refused(scratch: Scratch) -> None:
@@ -202,8 +199,7 @@ def test_after_the_daemon_is_killed_only_what_may_run_twice_is_called_again(scra
         os.kill(pid, signal.SIGKILL)
         until(lambda: is_gone(pid), "the daemon is dead")
         until(lambda: counted(ledger).count("read read") == 2, "the harmless one is called again")
-        answers = answers_of(bridge, "once")
-        assert "may or may not have run" in answers["error"]["message"]
+        assert "may or may not have run" in answers_of(bridge, "once")["error"]["message"]
         assert counted(ledger).count("once once") == 1
     finally:
         bridge.close()

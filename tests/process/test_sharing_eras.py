@@ -2,11 +2,11 @@
 
 import pytest
 
-from support.conformance.revisions import MODERN
+from support.conformance.revisions import MODERN, NEWEST_LEGACY
 from support.kernel import is_gone, until
 from support.puppets.server import PuppetServer
 from support.puppets.shared_questions import AMBIGUOUS, all_called
-from support.puppets.sharing import FORM, NEWEST_LEGACY, House, act, asked, called, finish, heard_nothing, outcome
+from support.puppets.sharing import FORM, House, act, asked, called, finish, heard_nothing, outcome
 
 UNSUPPORTED_VERSION = -32022
 

@@ -33,8 +33,7 @@ def known(server: PuppetServer, client: Client) -> Client:
 def has_no_more(server: PuppetServer, puppet: Puppet) -> bool:
     """Whether the puppet has been sent nothing but what the test has taken: an answer comes behind all that was."""
     puppet.ask("ping", "ping")
-    message = server.next()[1]
-    return message == {"jsonrpc": "2.0", "id": "ping", "result": {}}
+    return server.next()[1] == {"jsonrpc": "2.0", "id": "ping", "result": {}}
 
 
 # --- nobody waits for another
@@ -81,8 +80,7 @@ def test_a_server_that_does_not_read_holds_up_nobody(scratch: Scratch) -> None:
     # More than the pipe and the queue take: what is too much fails at once and by name.
     ids = [client.begin_call("deaf__echo", text="x" * 50_000) for _ in range(10)]
     assert json.loads(text_of(client.call("quick__count")))["count"] == 1
-    refused = client.answer_to(ids[-1])["error"]["message"]
-    assert "server 'deaf' does not read its input" in refused
+    assert "server 'deaf' does not read its input" in client.answer_to(ids[-1])["error"]["message"]
 
 
 # --- no more at a time than a server can take

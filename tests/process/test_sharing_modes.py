@@ -26,8 +26,7 @@ class Counted:
     def call(self, tool: str = "keep__count") -> Message:
         params: Message = {"name": tool, "arguments": {}}
         answer = self.client.ask("tools/call", modern(**params) if self.era == "modern" else params)
-        found: Message = json.loads(text_of(answer))
-        return found
+        return json.loads(text_of(answer))
 
     def close(self) -> None:
         self.client.close()
@@ -50,8 +49,7 @@ def serve(scratch: Scratch, *eras: str, **keys: object) -> Daemon:
 
 
 def instances(scratch: Scratch) -> list[Message]:
-    found: list[Message] = scratch.upstream("keep")["instances"]
-    return found
+    return scratch.upstream("keep")["instances"]
 
 
 # --- who shares with whom

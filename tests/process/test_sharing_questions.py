@@ -5,24 +5,12 @@ from collections.abc import Sequence
 import pytest
 
 from support.conformance.clients import Client
-from support.conformance.revisions import MODERN
+from support.conformance.revisions import MODERN, NEWEST_LEGACY
 from support.conformance.vocabulary import COMPLETED
 from support.kernel import is_gone, until
-from support.puppets.server import PuppetServer
+from support.puppets.server import PuppetServer, outcome
 from support.puppets.shared_questions import AMBIGUOUS, KINDS, all_called, expected_answer
-from support.puppets.sharing import (
-    FORM,
-    NEWEST_LEGACY,
-    PAGE,
-    QUESTIONS,
-    House,
-    act,
-    asked,
-    called,
-    finish,
-    heard_nothing,
-    outcome,
-)
+from support.puppets.sharing import FORM, PAGE, QUESTIONS, House, act, asked, called, finish, heard_nothing
 
 # --- everybody is inside a call
 
@@ -258,8 +246,7 @@ def test_a_modern_call_s_own_level_and_progress_come_from_a_legacy_server_with_i
     ann = house.modern("ann")
     meta = {"io.modelcontextprotocol/logLevel": "debug", "progressToken": "mine"}
     puppet, call = called(server, ann, id_ := act(ann, _meta=meta))
-    token = call["params"]["_meta"]["progressToken"]
-    puppet.notify("notifications/progress", progressToken=token, progress=1)
+    puppet.notify("notifications/progress", progressToken=call["params"]["_meta"]["progressToken"], progress=1)
     puppet.notify("notifications/message", level="debug", data="fine")
     puppet.say(call, "done")
     found = outcome(ann, id_)

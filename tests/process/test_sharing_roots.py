@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from support.conformance.clients import Client, LegacyClient, Message
-from support.conformance.revisions import MODERN
+from support.conformance.revisions import MODERN, NEWEST_LEGACY
 from support.kernel import is_gone, until
 from support.puppets.server import Puppet, PuppetServer
-from support.puppets.sharing import NEWEST_LEGACY, House, act, asked, called, finish, heard_nothing, outcome
+from support.puppets.sharing import House, act, asked, called, finish, heard_nothing, outcome
 
 ROOTS_CHANGED = "notifications/roots/list_changed"
 IDLE_SECONDS = 0.2
@@ -139,8 +139,7 @@ def test_one_folder_is_one_workspace_whatever_its_clients_call_it(house: House) 
 def test_a_process_of_a_workspace_runs_in_its_first_folder_in_order(house: House) -> None:
     server = house.serve(isolation="workspace")
     folders = [house.folder(name) for name in ("b", "a")]
-    ann = rooted(house, "ann", *({"uri": Path(folder).as_uri()} for folder in folders))
-    worked(server, ann, is_asked=True)
+    worked(server, rooted(house, "ann", *({"uri": Path(folder).as_uri()} for folder in folders)), is_asked=True)
     (pid,) = house.pids()
     assert os.readlink(f"/proc/{pid}/cwd") == folders[1]
 
@@ -236,8 +235,7 @@ def test_a_server_that_asks_for_roots_as_soon_as_it_is_greeted_has_them_from_the
     puppet, call = called(server, ann, id_)
     finish(ann, id_, puppet, call, "done")
     until(lambda: house.mode() == "workspace", "it is known what it wants")
-    again = worked(server, ann)
-    assert told(server, again) == [root(house, "ann")]
+    assert told(server, worked(server, ann)) == [root(house, "ann")]
 
 
 def test_a_server_that_asks_for_roots_and_then_for_more_ends_with_a_process_per_client(house: House) -> None:

@@ -3,9 +3,10 @@
 import pytest
 
 from support.conformance.clients import UPDATED, Client
+from support.conformance.revisions import NEWEST_LEGACY
 from support.kernel import is_gone, until
 from support.puppets.server import Puppet, PuppetServer
-from support.puppets.sharing import NEWEST_LEGACY, PROMPT, House, act, called, finish, heard_nothing, outcome
+from support.puppets.sharing import PROMPT, House, act, called, finish, heard_nothing, outcome
 
 SUBSCRIBE = "resources/subscribe"
 URI = "test://one"

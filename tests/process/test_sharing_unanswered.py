@@ -1,7 +1,5 @@
 """Questions of shared servers that nobody answers, and those of several calls of one client."""
 
-from typing import Any
-
 import pytest
 
 from support.conformance.clients import CANCELLED, Message
@@ -40,8 +38,7 @@ def test_a_cancelled_call_of_a_modern_server_takes_its_questions_back(house: Hou
     puppet.answer(call, resultType="input_required", inputRequests=wishes)
     questions = [ann.next_question()["id"] for _ in wishes]
     ann.cancel(id_)
-    withdrawn = [ann.next_notice(CANCELLED)["params"]["requestId"] for _ in wishes]
-    assert sorted(withdrawn) == sorted(questions)
+    assert sorted([ann.next_notice(CANCELLED)["params"]["requestId"] for _ in wishes]) == sorted(questions)
     # Nobody called again.
     assert heard_nothing(ann)
     assert server.is_silent()
@@ -128,8 +125,7 @@ def test_a_question_belongs_to_the_oldest_of_a_legacy_client_s_calls(house: Hous
     server = house.serve()
     ann = house.legacy("ann", silent=True)
     (first, second), calls = [act(ann), act(ann)], [server.next("tools/call"), server.next("tools/call")]
-    puppet = calls[0][0]
-    puppet.ask("q", "elicitation/create", **FORM)
+    calls[0][0].ask("q", "elicitation/create", **FORM)
     question = ann.next_question()
     ann.cancel(second)
     assert heard_nothing(ann)
@@ -215,11 +211,7 @@ def test_a_parked_question_that_was_left_unanswered_is_put_on_the_next_call(hous
 # --- what a server goes on with although nobody wants it any more
 
 
-def late_questions() -> list[Any]:
-    return [pytest.param(how, id=how) for how in ("cancel", "leave", "time out")]
-
-
-@pytest.mark.parametrize("how", late_questions())
+@pytest.mark.parametrize("how", ["cancel", "leave", "time out"])
 def test_what_a_server_asks_for_a_call_that_was_given_up_reaches_nobody_else(
     house: House, revision: str, how: str
 ) -> None:

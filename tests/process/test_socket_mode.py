@@ -115,8 +115,7 @@ def test_the_command_line_removes_the_entry_of_a_daemon_that_is_gone(scratch: Sc
 
 def test_the_bridge_removes_the_entry_of_a_daemon_that_is_gone(scratch: Scratch) -> None:
     left_over(scratch)
-    bridge = scratch.own(BridgeProcess(scratch.home, "--no-start", environment=scratch.environment()))
-    assert bridge.wait() == 1
+    assert scratch.own(BridgeProcess(scratch.home, "--no-start", environment=scratch.environment())).wait() == 1
     assert not scratch.registry.exists()
 
 

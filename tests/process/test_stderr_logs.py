@@ -34,8 +34,7 @@ def attached(scratch: Scratch) -> LinesClient:
 
 
 def test_lines_are_kept_with_the_pid_in_a_file_of_the_user_s_alone(scratch: Scratch) -> None:
-    client = served(scratch)
-    client.call("loud__say", text="one\ntwo\n")
+    served(scratch).call("loud__say", text="one\ntwo\n")
     path = folder(scratch) / "loud.log"
     until(lambda: len(texts(path)) == 2, "both lines are there")
     (pid,) = scratch.upstream("loud")["pids"]
@@ -55,8 +54,7 @@ def test_several_instances_of_a_server_write_one_file(scratch: Scratch) -> None:
 
 
 def test_what_the_server_was_given_as_a_secret_is_not_on_disk(scratch: Scratch) -> None:
-    client = served(scratch, env={"TOKEN": "hush-hush-4711"})
-    client.call("loud__say", text="my token is hush-hush-4711\n")
+    served(scratch, env={"TOKEN": "hush-hush-4711"}).call("loud__say", text="my token is hush-hush-4711\n")
     path = folder(scratch) / "loud.log"
     until(lambda: texts(path), "the line is there")
     assert texts(path)[0][1] == "my token is ***"
@@ -97,6 +95,6 @@ def test_a_folder_that_cannot_be_used_costs_the_lines_and_nothing_else(scratch: 
     for number in range(3):
         client.call("loud__say", text=f"{number}\n")
         assert client.call("loud__echo", text="fine")["result"]["content"][0]["text"] == "fine"
-    until(lambda: "what it says is not kept" in scratch.logged(), "it is told")
-    assert scratch.logged().count("what it says is not kept") == 1
+    until(lambda: "lines are not kept" in scratch.logged(), "it is told")
+    assert scratch.logged().count("lines are not kept") == 1
     assert not (scratch.home / "loud.log").exists()

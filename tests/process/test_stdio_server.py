@@ -10,28 +10,23 @@ import socket
 import subprocess
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
 from support.clients import text_of
 from support.daemon import Scratch, server
-from support.http.clients import ModernHttp
-from support.installation import Installation
+from support.http.clients import ModernHttp, address_of, bearer
 from support.kernel import BOUND_SECONDS, is_gone, until
-from support.stdio_server import SERVE, StdioServer, blocks
+from support.stdio_server import StdioServer, blocks, broken_python, fill, pipe, run, started, with_http
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 PONG = b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
 CONFIG_PROBLEM = "mcpServers"
 
 
-def run(scratch: Scratch, *words: str, transport: str = "stdio", **more: Any) -> "subprocess.CompletedProcess[bytes]":
-    """Until it ends."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
-    command = [*SERVE, transport, *words]
-    environment = scratch.environment()
-    return subprocess.run(command, env=environment, cwd=scratch.home, timeout=BOUND_SECONDS, check=False, **pipes)
+@pytest.fixture(autouse=True)
+def empty_config(scratch: Scratch) -> None:
+    scratch.configure()
 
 
 def state(scratch: Scratch) -> list[str]:
@@ -76,16 +71,14 @@ def test_an_answer_that_does_not_come_is_waited_for_no_longer_than_eof_timeout(s
     assert client.wait() == 0
 
 
-def test_its_last_line_need_not_end_in_a_newline(scratch: Scratch) -> None:
-    scratch.configure()
-    done = run(scratch, input=PING.rstrip())
-    assert (done.stdout, done.returncode) == (PONG, 0)
-
-
-def test_no_input_at_all_is_the_end(scratch: Scratch) -> None:
-    scratch.configure()
-    done = run(scratch, stdin=subprocess.DEVNULL)
-    assert (done.stdout, done.returncode) == (b"", 0)
+@pytest.mark.parametrize(
+    ("given", "answered"), [({"input": PING.rstrip()}, PONG), ({"stdin": subprocess.DEVNULL}, b"")]
+)
+def test_its_last_line_need_not_end_in_a_newline_and_no_input_at_all_is_the_end(
+    scratch: Scratch, given: dict[str, Any], answered: bytes
+) -> None:
+    done = run(scratch, **given)
+    assert (done.stdout, done.returncode) == (answered, 0)
 
 
 def test_nobody_else_finds_it_so_it_runs_beside_a_daemon_and_more_than_once(scratch: Scratch) -> None:
@@ -96,8 +89,7 @@ def test_nobody_else_finds_it_so_it_runs_beside_a_daemon_and_more_than_once(scra
         assert client.tools() == ["echo__add", "echo__echo"]
     assert state(scratch) == []
     scratch.start()
-    lines = scratch.lines().initialized()
-    for number, client in enumerate((one, two, lines)):
+    for number, client in enumerate((one, two, scratch.lines().initialized())):
         assert text_of(client.call("echo__echo", text=str(number))) == str(number)
     assert len(scratch.status()["sessions"]) == 1
     assert not any("serving on stdio" in line for line in scratch.logged().splitlines())
@@ -115,34 +107,19 @@ def test_its_output_carries_nothing_but_messages(scratch: Scratch) -> None:
     assert "serving on stdio" in client.stderr()
 
 
-def fill(pipe: int) -> None:
-    os.set_blocking(pipe, False)
-    with pytest.raises(BlockingIOError):
-        while True:
-            os.write(pipe, bytes(1 << 12))
-    with pytest.raises(BlockingIOError):
-        while True:
-            os.write(pipe, b" ")
-    os.set_blocking(pipe, True)
-
-
 def test_a_client_that_never_reads_its_errors_is_served_all_the_same(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")}, log_level="debug")
-    reading, writing = os.pipe()
-    # Full from the start.
-    fill(writing)
-    try:
+    with pipe() as (_, writing):
+        # Full from the start.
+        fill(writing)
         done = run(scratch, input=PING, stderr=writing)
-    finally:
-        os.close(reading)
-        os.close(writing)
     assert (done.stdout, done.returncode) == (PONG, 0)
 
 
 def test_it_works_where_its_client_works(scratch: Scratch) -> None:
     """As the bridge's session has the folder, so that servers for a workspace are this one's."""
     scratch.configure({"it": server("keeping", isolation="workspace")})
-    client = StdioServer(scratch, "--http-port", "0", transport="both").initialized()
+    client = with_http(scratch).initialized()
     [session] = http(scratch, client).request("GET", path="/status").json()["sessions"]
     assert (session["cwd"], session["wire"], session["pid"]) == (str(scratch.home), "stdio", os.getpid())
 
@@ -151,7 +128,6 @@ def test_it_works_where_its_client_works(scratch: Scratch) -> None:
 
 
 def test_input_and_output_may_be_files(scratch: Scratch) -> None:
-    scratch.configure()
     source, target = scratch.home / "in", scratch.home / "out"
     source.write_bytes(PING)
     with source.open("rb") as given, target.open("wb") as taken:
@@ -160,11 +136,9 @@ def test_input_and_output_may_be_files(scratch: Scratch) -> None:
 
 
 def test_input_and_output_may_be_one_socket(scratch: Scratch) -> None:
-    scratch.configure()
     ours, theirs = socket.socketpair()
     ours.settimeout(BOUND_SECONDS)
-    with ours, subprocess.Popen([*SERVE, "stdio"], env=scratch.environment(), stdin=theirs, stdout=theirs,
-                                stderr=subprocess.DEVNULL) as process:  # fmt: skip
+    with ours, started(scratch, stdin=theirs, stdout=theirs) as process:
         theirs.close()
         ours.sendall(PING)
         assert ours.recv(1 << 16) == PONG
@@ -174,7 +148,6 @@ def test_input_and_output_may_be_one_socket(scratch: Scratch) -> None:
 
 
 def test_an_answer_that_cannot_be_written_is_told_of_and_is_a_failure(scratch: Scratch) -> None:
-    scratch.configure()
     with open("/dev/full", "wb") as full:
         done = run(scratch, input=PING, stdout=full)
     assert done.returncode == 1
@@ -183,12 +156,10 @@ def test_an_answer_that_cannot_be_written_is_told_of_and_is_a_failure(scratch: S
 
 @pytest.mark.parametrize("blocking", [True, False])
 def test_descriptors_that_others_share_stay_as_they_were(scratch: Scratch, blocking: bool) -> None:
-    scratch.configure()
     (to_read, to_write), (from_read, from_write) = os.pipe(), os.pipe()
     for descriptor in (to_read, from_write):
         os.set_blocking(descriptor, blocking)
-    with subprocess.Popen([*SERVE, "stdio"], env=scratch.environment(), stdin=to_read, stdout=from_write,
-                          stderr=subprocess.DEVNULL) as process:  # fmt: skip
+    with started(scratch, stdin=to_read, stdout=from_write) as process:
         os.write(to_write, PING)
         assert os.read(from_read, 1 << 16) == PONG
         assert (blocks(to_read), blocks(from_write)) == (blocking, blocking)
@@ -232,16 +203,14 @@ def test_a_signal_ends_it_at_once_whatever_is_in_flight(scratch: Scratch, number
     client.begin_call("it__never", "a")
     assert text_of(client.call("it__echo", text="x")) == "x"
     client.signal(number)
-    answer = client.answer_to("a")
-    assert "may or may not have run" in answer["error"]["message"]
+    assert "may or may not have run" in client.answer_to("a")["error"]["message"]
     assert client.wait() == 0
 
 
 def test_one_that_was_started_by_nohup_stays_when_the_terminal_is_closed(scratch: Scratch) -> None:
-    scratch.configure()
     former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        client = StdioServer(scratch, "--http-port", "0", transport="both")
+        client = with_http(scratch)
     finally:
         signal.signal(signal.SIGHUP, former)
     assert client.ask("ping")["result"] == {}
@@ -250,7 +219,7 @@ def test_one_that_was_started_by_nohup_stays_when_the_terminal_is_closed(scratch
     assert client.ask("ping")["result"] == {}
     client.signal(signal.SIGTERM)
     assert client.wait() == 0
-    assert "going out: SIGTERM" in client.stderr()
+    assert "shutting down: SIGTERM" in client.stderr()
 
 
 def test_nothing_outlives_one_that_is_killed(scratch: Scratch) -> None:
@@ -266,13 +235,13 @@ def test_nothing_outlives_one_that_is_killed(scratch: Scratch) -> None:
 
 def test_it_ends_in_order_when_the_process_that_its_client_started_is_killed(scratch: Scratch) -> None:
     scratch.configure({"it": server("echo")})
-    client = StdioServer(scratch, "--http-port", "0", transport="both").initialized()
+    client = with_http(scratch).initialized()
     assert client.tools()
     pid = pid_of(client.process)
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     client.process.kill()
     until(lambda: all(is_gone(int(each)) for each in [pid, *children]), "the server and what it had started are gone")
-    assert children and "gone out" in client.stderr()
+    assert children and "daemon stopped" in client.stderr()
 
 
 # --- when it cannot serve
@@ -314,24 +283,21 @@ def http(scratch: Scratch, client: StdioServer) -> ModernHttp:
 
 
 def http_at(scratch: Scratch, url: str) -> ModernHttp:
-    parts = urlsplit(url)
-    assert parts.hostname and parts.port
-    found = ModernHttp(scratch, address=(parts.hostname, parts.port))
-    token = scratch.home / ".local" / "state" / "hearth" / "http" / "token"
-    found.headers["Authorization"] = f"Bearer {token.read_text().strip()}"
+    found = ModernHttp(scratch, address=address_of(url))
+    found.headers |= bearer(scratch)
     return found
 
 
 def test_the_end_of_the_input_leaves_http_running_and_a_signal_ends_it(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")}, idle_timeout=0.1)
-    client = StdioServer(scratch, "--http-port", "0", transport="both").initialized()
+    client = with_http(scratch).initialized()
     web = http(scratch, client)
-    assert web.call("echo__echo", text="x").json()["result"]["content"][0]["text"] == "x"
+    assert text_of(web.call("echo__echo", text="x").json()) == "x"
     client.end_input()
     # Its output ends, for clients who wait for that.
     assert client.rest() == []
     until(lambda: "the client at stdio has left" in client.stderr(), "the client's leaving is noticed")
-    assert web.call("echo__echo", text="y").json()["result"]["content"][0]["text"] == "y"
+    assert text_of(web.call("echo__echo", text="y").json()) == "y"
     status = web.request("GET", path="/status").json()
     assert (status["endpoint"], status["activation"]) == (None, "stdio")
     assert state(scratch) == []
@@ -341,15 +307,14 @@ def test_the_end_of_the_input_leaves_http_running_and_a_signal_ends_it(scratch: 
 
 def test_a_signal_does_not_wait_for_the_input(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")})
-    client = StdioServer(scratch, "--http-port", "0", transport="both").initialized()
+    client = with_http(scratch).initialized()
     client.signal(signal.SIGINT)
     assert client.wait() == 0
     # Its client has not left: it was left.
-    assert "going out: SIGINT" in client.stderr() and "HTTP is served until" not in client.stderr()
+    assert "shutting down: SIGINT" in client.stderr() and "HTTP is served until" not in client.stderr()
 
 
 def test_a_port_that_cannot_be_had_is_the_end(scratch: Scratch) -> None:
-    scratch.configure()
     client = StdioServer(scratch, "--http-bind", "192.0.2.1", "--allow-remote", transport="both")
     assert (client.rest(), client.wait()) == ([], 1)
     assert "cannot listen on 192.0.2.1" in client.stderr()
@@ -357,9 +322,7 @@ def test_a_port_that_cannot_be_had_is_the_end(scratch: Scratch) -> None:
 
 def test_an_installation_that_cannot_speak_http_is_the_end_as_soon_as_that_is_known(scratch: Scratch) -> None:
     scratch.configure({"it": server("stalling", scratch.home / "cancelled")}, drain_timeout=600)
-    installation = Installation(scratch.home / "venv")
-    installation.truncate("daemon/http/app.py")
-    client = StdioServer(scratch, "--http-port", "0", transport="both", python=str(installation.python)).initialized()
+    client = with_http(scratch, python=broken_python(scratch, "daemon/http/app.py")).initialized()
     client.begin_call("it__never", "a")
     assert text_of(client.call("it__echo", text="x")) == "x"
     with pytest.raises((http_client.HTTPException, OSError)):
@@ -370,15 +333,8 @@ def test_an_installation_that_cannot_speak_http_is_the_end_as_soon_as_that_is_kn
 
 
 def test_it_is_the_end_also_for_a_client_that_does_not_read_its_errors(scratch: Scratch) -> None:
-    scratch.configure()
-    installation = Installation(scratch.home / "venv")
-    installation.truncate("daemon/http/app.py")
-    reading, writing = os.pipe()
-    try:
-        client = StdioServer(
-            scratch, "--http-port", "0", transport="both", python=str(installation.python), stderr=writing
-        )
-        client.initialize()
+    with pipe() as (reading, writing):
+        client = with_http(scratch, python=broken_python(scratch, "daemon/http/app.py"), stderr=writing).initialized()
         os.set_blocking(reading, False)
         said = bytearray()
         address = until(lambda: ADDRESS.search(_more(reading, said)), "the address of the port")[1]
@@ -386,9 +342,6 @@ def test_it_is_the_end_also_for_a_client_that_does_not_read_its_errors(scratch: 
         with pytest.raises((http_client.HTTPException, OSError)):
             http_at(scratch, address).request("GET", path="/healthz")
         assert client.wait() == 1
-    finally:
-        os.close(reading)
-        os.close(writing)
 
 
 def _more(pipe: int, said: bytearray) -> str:
@@ -398,10 +351,7 @@ def _more(pipe: int, said: bytearray) -> str:
 
 
 def test_a_broken_installation_is_explained_to_the_client(scratch: Scratch) -> None:
-    scratch.configure()
-    installation = Installation(scratch.home / "venv")
-    installation.truncate("hub/router.py")
-    client = StdioServer(scratch, python=str(installation.python))
+    client = StdioServer(scratch, python=broken_python(scratch, "hub/router.py"))
     assert "installation is broken" in client.ask("initialize")["error"]["message"]
     client.end_input()
     assert client.wait() == 1
@@ -411,7 +361,6 @@ def test_a_broken_installation_is_explained_to_the_client(scratch: Scratch) -> N
 
 
 def test_options_that_mean_nothing_to_a_transport_are_told_of_once(scratch: Scratch) -> None:
-    scratch.configure()
     done = run(scratch, "--http-port", "3", "--allow-remote", input=PING)
     assert (done.stdout, done.returncode) == (PONG, 0)
     [warning] = [line for line in done.stderr.decode().splitlines() if "warning" in line]
@@ -419,10 +368,8 @@ def test_options_that_mean_nothing_to_a_transport_are_told_of_once(scratch: Scra
 
 
 def test_a_person_at_a_terminal_is_told_what_is_expected(scratch: Scratch) -> None:
-    scratch.configure()
     ours, theirs = os.openpty()
-    with subprocess.Popen([*SERVE, "stdio"], env=scratch.environment(), stdin=theirs, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE) as process:  # fmt: skip
+    with started(scratch, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         os.close(theirs)
         # Ctrl-D, at the beginning of a line.
         os.write(ours, PING + b"\x04")

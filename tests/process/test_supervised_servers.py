@@ -18,7 +18,7 @@ from hearth.upstreams.instance import Instance
 from hearth.upstreams.stdio import StdioConnection
 from hearth.upstreams.supervision import READY, STOPPED
 from support.clients import text_of
-from support.daemon import UPSTREAMS, Scratch, pids_of, server
+from support.daemon import Scratch, pids_of, server
 from support.kernel import is_gone, until
 from unit import conversations
 
@@ -62,12 +62,10 @@ def test_a_server_of_one_conversation_is_not_idle_unless_its_entry_says_so(scrat
 @contextlib.asynccontextmanager
 async def running(**keys: object) -> AsyncIterator[Instance]:
     """An instance of the echo server in this very process, so that a test may shorten its times."""
-    script = str(UPSTREAMS / "echo_server.py")
-    spec = ServerSpec(name="echo", command=sys.executable, args=("-I", "-S", script), **keys)  # type: ignore[arg-type]
+    spec = ServerSpec(name="echo", **{**server("echo"), **keys})  # type: ignore[arg-type]
 
     async def connect(owner: Owner, tenant: ClientContext) -> StdioConnection:
-        launch = ([sys.executable, *spec.args], dict(os.environ), "/")
-        return StdioConnection("echo", owner, launch, (2**20, 2**20))
+        return StdioConnection("echo", owner, ([sys.executable, *spec.args], dict(os.environ), "/"), (2**20, 2**20))
 
     audience = conversations.Audience()
     one = Instance(spec, isolation.SHARED, ClientContext("1"), versions.LEGACY, connect, b"{}", audience)
@@ -95,7 +93,7 @@ async def test_a_server_that_answers_its_checks_lives_on(monkeypatch: pytest.Mon
     monkeypatch.setattr(supervision, "CHECK_SECONDS", CHECK_SECONDS)
     async with running() as one:
         pids = one.pids
-        state = one._supervisor
+        state = one.supervisor
         await conversations.until(lambda: state.state.checks >= 3, "it was checked")
         await asyncio.sleep(0)
         assert (one.state, one.pids, one.restarts) == (READY, pids, 0)

@@ -31,14 +31,11 @@ def installation(home: Home, wheels: dict[str, Path]) -> Installation:
 @pytest.fixture
 def client(home: Home, installation: Installation) -> Iterator[Client]:
     """A client whose bridge, and the daemon that it started, run from there."""
-    client = Client(home, installation.bridge)
-    try:
+    with Client(home, installation.bridge) as client:
         client.greet()
         assert client.text(client.call("once", key="before")) == "once before"
         assert status(home)["version"] == OLD
         yield client
-    finally:
-        client.discard()
 
 
 def test_an_upgrade_under_a_live_bridge_costs_it_nothing(

@@ -14,10 +14,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parents[1] / "support" / "upstreams"
-META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 Message = dict[str, Any]
 
 
@@ -128,11 +125,7 @@ def test_counting_writes_one_line_per_run_and_answers_when_due(start: Any, ledge
 
 def test_counting_sends_progress_and_forgets_a_cancelled_call(start: Any, ledger: Path) -> None:
     server = start("counting", str(ledger), "60000")
-    params = {
-        "name": "read",
-        "arguments": {"key": "k", "delay": 60, "steps": 2},
-        "_meta": {"progressToken": "t"},
-    }
+    params = {"name": "read", "arguments": {"key": "k", "delay": 60, "steps": 2}, "_meta": {"progressToken": "t"}}
     steps = [server.ask("tools/call", params, 1), server.read()]
     assert [step["params"]["progress"] for step in steps] == [1, 2]
     assert words(server.read()) == "read k"
@@ -145,10 +138,7 @@ def test_counting_sends_progress_and_forgets_a_cancelled_call(start: Any, ledger
 def test_modern_refuses_the_handshake_and_bare_requests(start: Any) -> None:
     server = start("modern")
     refusal = server.ask("initialize", {"protocolVersion": "2025-11-25"})["error"]
-    assert (refusal["code"], refusal["data"]) == (
-        -32022,
-        {"supported": ["2026-07-28"], "requested": "2025-11-25"},
-    )
+    assert (refusal["code"], refusal["data"]) == (-32022, {"supported": ["2026-07-28"], "requested": "2025-11-25"})
     assert server.ask("tools/list", {})["error"]["code"] == -32602
     assert server.ask("server/discover", {"_meta": META})["result"]["supportedVersions"] == ["2026-07-28"]
 

@@ -14,8 +14,7 @@ from support.real.scenario.python_client import Document
 @pytest.fixture(scope="module", params=PLAYERS, ids=lambda player: f"{player.package}-{player.mode}")
 def player(request: pytest.FixtureRequest) -> Player:
     """A client."""
-    found: Player = request.param
-    return found
+    return request.param
 
 
 @pytest.fixture(scope="module")

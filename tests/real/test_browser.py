@@ -162,8 +162,7 @@ def test_what_a_browser_sends_without_asking_brings_nothing_about(place: Place) 
         assert set(each["result"].values()) <= {"opaque", "sent", "refused"}
         # What came for a picture or a script the browser keeps even from the one who drives it.
         asked = [name for name in each["result"] if not name.endswith(("picture", "script"))]
-        answers = [status for _, url, status in each["answers"] if url.startswith(base)]
-        assert answers == [403] * len(asked)
+        assert [status for _, url, status in each["answers"] if url.startswith(base)] == [403] * len(asked)
     assert place.carried_out() == ["put by a page"]
 
 

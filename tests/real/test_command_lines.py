@@ -28,8 +28,7 @@ def echo() -> Iterator[RealHome]:
 @pytest.mark.parametrize("path", ["/mcp", "/sse"])
 def test_inspector_lists_and_calls(echo: RealHome, tmp_path: Path, path: str) -> None:
     address = echo.on_port(path)
-    listed = inspect(tmp_path, address, "--method", "tools/list")
-    assert "echo__echo" in {tool["name"] for tool in listed["tools"]}
+    assert "echo__echo" in {tool["name"] for tool in inspect(tmp_path, address, "--method", "tools/list")["tools"]}
     call = ["--method", "tools/call", "--tool-name", "echo__echo", "--tool-arg", "text=hello"]
     assert inspect(tmp_path, address, *call)["content"][0]["text"] == "hello"
 

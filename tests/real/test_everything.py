@@ -104,11 +104,7 @@ def steps() -> list[dict[str, Any]]:
         },
         {"name": "document", "do": "read", "uri": DOCUMENT},
         {"name": "linked resource", "do": "read", "uri": LINK},
-        {
-            **call("updates", "toggle-subscriber-updates"),
-            "watch": {"resource": DOCUMENT},
-            "await": {"notices": 1},
-        },
+        {**call("updates", "toggle-subscriber-updates"), "watch": {"resource": DOCUMENT}, "await": {"notices": 1}},
         call("no more updates", "toggle-subscriber-updates"),
         {**call("logging", "toggle-simulated-logging"), "level": "debug", "await": {"logs": 1}},
         call("no more logging", "toggle-simulated-logging"),

@@ -60,8 +60,7 @@ def assert_own_only(seen: Document, own: Path, other: Path) -> None:
 def test_two_clients_one_after_the_other_see_their_own_folders_only(home: RealHome, name: str) -> None:
     first, second = folders(home)
     for own, other in ((first, second), (second, first)):
-        seen = play(PLAYERS[name], home.bridged("files", own), scenario(own, other))
-        assert_own_only(seen, own, other)
+        assert_own_only(play(PLAYERS[name], home.bridged("files", own), scenario(own, other)), own, other)
 
 
 @pytest.mark.timeout(120)

@@ -17,8 +17,8 @@ from typing import NamedTuple
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from hearth.mcp.search import tool_index
-from hearth.mcp.search.tool_index import Tool, ToolIndex, question_words
+from hearth.mcp import tool_index
+from hearth.mcp.tool_index import Tool, ToolIndex, question_words
 from search.corpus import Question, questions, tools
 
 # Beyond it nobody looks.

@@ -49,8 +49,7 @@ class ChangingTools:
         return done.stdout + done.stderr
 
     def changed(self) -> list[str]:
-        found: list[str] = self.scratch.upstream("files")["changedTools"]
-        return found
+        return self.scratch.upstream("files")["changedTools"]
 
 
 def refusal(client: Client, tool: str, **arguments: Any) -> str:

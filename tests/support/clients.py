@@ -101,8 +101,7 @@ class Client:
 
     def receive(self) -> Message:
         """The next message as it comes from the wire."""
-        found: Message = json.loads(self.receive_line())
-        return found
+        return json.loads(self.receive_line())
 
     def begin(self, method: str, params: Message | None = None, id: object = None) -> object:
         """Send a request; returns its id."""
@@ -250,5 +249,4 @@ def modern(**params: object) -> Message:
 
 def text_of(answer: Message) -> str:
     """The text of a tool's result."""
-    found: str = answer["result"]["content"][0]["text"]
-    return found
+    return answer["result"]["content"][0]["text"]

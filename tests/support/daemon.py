@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from support.clients import FramesClient, LinesClient, Message
 from support.kernel import BOUND_SECONDS, describe, pids_at_home, until
@@ -33,8 +33,13 @@ AnyClient = TypeVar("AnyClient", bound=Closable)
 
 def server(name: str, *words: object, **keys: object) -> dict[str, object]:
     """The config entry of one of the small servers in `upstreams`."""
-    program = str(UPSTREAMS / f"{name}_server.py")
-    return {"command": sys.executable, "args": ["-I", "-S", program, *map(str, words)], **keys}
+    command, *args = server_command(name, *words)
+    return {"command": command, "args": args, **keys}
+
+
+def server_command(name: str, *words: object) -> list[str]:
+    """The command of one of them: Python without site-packages, but with their folder, where `stdio` is."""
+    return [sys.executable, "-E", "-s", "-S", str(UPSTREAMS / f"{name}_server.py"), *map(str, words)]
 
 
 def toml(settings: Mapping[str, object], servers: Mapping[str, Mapping[str, object]]) -> str:
@@ -94,8 +99,7 @@ class Scratch:
 
     def configure(self, servers: Mapping[str, Mapping[str, object]] | None = None, **settings: object) -> None:
         """Write the config file; dots in keys are written as `owner__approve`."""
-        dotted = {key.replace("__", "."): value for key, value in settings.items()}
-        self.write_config(toml(dotted, servers or {}))
+        self.write_config(toml({key.replace("__", "."): value for key, value in settings.items()}, servers or {}))
 
     def write_config(self, text: str) -> None:
         """Replace the file as an editor does, so that its inode changes with it."""
@@ -153,13 +157,11 @@ class Scratch:
 
     def status(self) -> Message:
         with FramesClient(self.socket) as client:
-            found: Message = json.loads(client.control("status")[1])
-            return found
+            return json.loads(client.control("status")[1])
 
     def upstream(self, name: str) -> Message:
         """One server's part of the status."""
-        found: Message = next(item for item in self.status()["upstreams"] if item["name"] == name)
-        return found
+        return next(item for item in self.status()["upstreams"] if item["name"] == name)
 
     def hearth(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """Run the command line to its end."""
@@ -233,8 +235,7 @@ class Daemon:
     @property
     def pid(self) -> int:
         """The daemon's own pid, by its registry entry."""
-        found: dict[str, Any] = json.loads(self._scratch.registry.read_text())
-        return int(found["pid"])
+        return int(json.loads(self._scratch.registry.read_text())["pid"])
 
     def lines(self) -> LinesClient:
         return self._scratch.lines()
@@ -278,7 +279,11 @@ def pids_of(scratch: Scratch, name: str) -> list[int]:
     """The pids of a server's processes by the status, once it runs."""
 
     def running() -> list[int]:
-        found: list[int] = scratch.upstream(name)["pids"]
-        return found
+        return scratch.upstream(name)["pids"]
 
     return until(running, f"server {name!r} runs")
+
+
+def noted(ledger: Path, line: str) -> None:
+    """Wait until a server has written that line into its ledger."""
+    until(lambda: ledger.exists() and line in ledger.read_text().splitlines(), f"the server notes {line!r}")

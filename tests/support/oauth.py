@@ -17,6 +17,8 @@ from support.daemon import UPSTREAMS, Scratch
 from support.kernel import BOUND_SECONDS
 
 HEARTH = (sys.executable, "-I", "-m", "hearth")
+# For daemons and commands: the vault keeps tokens in a file.
+KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
 
 
 # Below those that the kernel gives to outgoing connections and to listeners that name none.
@@ -72,8 +74,7 @@ class Authority:
 
     def _told(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"{self.origin}/test/counts", timeout=BOUND_SECONDS) as answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
+            return json.load(answer)
 
     def count(self, what: str) -> int:
         """How often it was asked for that."""
@@ -115,7 +116,7 @@ class Command:
     """A running `hearth auth login`, whose address has been read."""
 
     def __init__(self, scratch: Scratch, *words: str, **environment: str) -> None:
-        env = scratch.environment(PYTHON_KEYRING_BACKEND="keyring.backends.null.Keyring", **environment)
+        env = scratch.environment(**KEYRING, **environment)
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(
             [*HEARTH, *words], env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=os.path.expanduser("/")

@@ -47,8 +47,7 @@ class Violation(NamedTuple):
 def check(source: str) -> list[Violation]:
     """Return the violations in one module, in the order of their lines."""
     tree = ast.parse(source)
-    found = [*_docstrings(tree), *_comments(source), *_log_lines(tree)]
-    return sorted(set(found))
+    return sorted({*_docstrings(tree), *_comments(source), *_log_lines(tree)})
 
 
 def check_text(text: str, line: int) -> Iterator[Violation]:

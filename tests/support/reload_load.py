@@ -72,14 +72,12 @@ class Load:
             client = self._clients[number % CLIENTS]
             name = self._chance.choice([*STAYING, *PASSING])
             key = f"k{len(self.sent)}"
-            delay = self._chance.randint(SHORTEST_MS, LONGEST_MS)
-            id = client.begin_call(f"{name}__once", key=key, delay=delay)
+            id = client.begin_call(f"{name}__once", key=key, delay=self._chance.randint(SHORTEST_MS, LONGEST_MS))
             self.sent.append(Sent(client, id, name, key))
 
     def in_flight(self) -> int:
         """How many calls the daemon has not answered."""
-        found: int = sum(session["inFlight"] for session in self._scratch.status()["sessions"])
-        return found
+        return sum(session["inFlight"] for session in self._scratch.status()["sessions"])
 
     def reload(self, passing: bool, by_signal: bool = False) -> None:
         """Have another config in force."""

@@ -108,8 +108,7 @@ class Wire:
 
     def ask(self, id: str, method: str = "elicitation/create") -> None:
         """A question to the client."""
-        payload = json.dumps({"jsonrpc": "2.0", "id": id, "method": method}).encode()
-        self.send({"type": "mcp", "ask": id}, payload)
+        self.send({"type": "mcp", "ask": id}, json.dumps({"jsonrpc": "2.0", "id": id, "method": method}).encode())
 
     def read_eof(self) -> None:
         """Wait for the bridge's end of this connection to close, whatever it still says."""
@@ -220,8 +219,7 @@ class BridgeProcess:
 
     def read(self) -> Message:
         """The next message."""
-        message: Message = json.loads(self.read_raw())
-        return message
+        return json.loads(self.read_raw())
 
     def read_rest(self) -> list[Message]:
         """Everything until the bridge closes its output."""
@@ -332,6 +330,12 @@ class Stage:
         path.chmod(0o755)
         return self.bridge(*arguments, python=str(path), executable=os.path.realpath(sys.executable), **settings)
 
+    def refusal(self, daemon_script: str, *arguments: str, **settings: Any) -> str:
+        """The message of the error that a request gets from a bridge that starts that script as the daemon."""
+        bridge = self.bridge_with(daemon_script, *arguments, **settings)
+        bridge.request(1)
+        return refused(bridge)
+
     def starts(self) -> list[str]:
         """The arguments with which that script was run."""
         path = self.home / "starts"
@@ -361,6 +365,12 @@ def stage() -> Iterator[Stage]:
             yield scene
         finally:
             scene.close()
+
+
+def opening(id: int = 1) -> dict[str, Any]:
+    """Return a client's first request."""
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    return {"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params}
 
 
 def refused(bridge: BridgeProcess, id: object = 1) -> str:

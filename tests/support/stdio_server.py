@@ -1,5 +1,6 @@
 """`hearth serve --transport stdio` as its client runs it: a child, its two pipes, and what it says on stderr."""
 
+import contextlib
 import fcntl
 import os
 import select
@@ -7,10 +8,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from typing import IO
+from collections.abc import Iterator
+from typing import IO, Any
+
+import pytest
 
 from support.clients import Client, Closed
 from support.daemon import Scratch
+from support.installation import Installation
 from support.kernel import BOUND_SECONDS
 
 SERVE = (sys.executable, "-I", "-m", "hearth", "serve", "--transport")
@@ -99,3 +104,48 @@ class StdioServer(Client):
 def blocks(descriptor: int) -> bool:
     """Whether calls on it wait, for everybody who has it open."""
     return not fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_NONBLOCK
+
+
+def run(scratch: Scratch, *words: str, **more: Any) -> "subprocess.CompletedProcess[bytes]":
+    """Until it ends."""
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": BOUND_SECONDS, **more}
+    command = [*SERVE, "stdio", *words]
+    return subprocess.run(command, env=scratch.environment(), cwd=scratch.home, check=False, **options)
+
+
+def started(scratch: Scratch, **pipes: Any) -> "subprocess.Popen[bytes]":
+    """Start it on these pipes."""
+    return subprocess.Popen([*SERVE, "stdio"], env=scratch.environment(), **{"stderr": subprocess.DEVNULL, **pipes})
+
+
+def with_http(scratch: Scratch, **more: Any) -> StdioServer:
+    """One that serves a port as well."""
+    return StdioServer(scratch, "--http-port", "0", transport="both", **more)
+
+
+def broken_python(scratch: Scratch, module: str) -> str:
+    """The interpreter of an installation in which that module is empty."""
+    installation = Installation(scratch.home / "venv")
+    installation.truncate(module)
+    return str(installation.python)
+
+
+@contextlib.contextmanager
+def pipe() -> Iterator[tuple[int, int]]:
+    """Both ends, until they are not needed."""
+    ends = os.pipe()
+    try:
+        yield ends
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+def fill(pipe: int) -> None:
+    """Write until nothing more fits."""
+    os.set_blocking(pipe, False)
+    for piece in (bytes(1 << 12), b" "):
+        with pytest.raises(BlockingIOError):
+            while True:
+                os.write(pipe, piece)
+    os.set_blocking(pipe, True)

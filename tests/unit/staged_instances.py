@@ -10,9 +10,7 @@ from hearth.mcp import isolation, versions
 from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Owner
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.supervision import (
-    READY,
-)
+from hearth.upstreams.supervision import READY
 from hearth.wire.values import RawBytes
 from unit.conversations import Audience, Scripted, legacy_script
 

@@ -27,8 +27,7 @@ def test_no_page_has_both_sides_of_a_merge_in_it(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_between_pages_lead_somewhere(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\((?!\w+:)([^)\s]*)\)", text):
+    for target in re.findall(r"\]\((?!\w+:)([^)\s]*)\)", (ROOT / page).read_text(encoding="utf-8")):
         path, _, anchor = target.partition("#")
         found = (ROOT / page).parent / path if path else ROOT / page
         assert found.exists(), target

@@ -110,8 +110,7 @@ def test_the_agent_in_the_keg_means_what_hearth_install_would_write(
     ruby(RUBY_HOMEBREW, formula, tmp_path)
     written = plistlib.loads((tmp_path / agent.FILE_NAME).read_bytes())
     searched = "/opt/homebrew/bin:/opt/homebrew/sbin:/usr/bin:/bin:/usr/sbin:/sbin"
-    wanted = plistlib.loads(launchd.rendered(str(python), paths.Places(), searched).encode())
-    assert written == wanted
+    assert written == plistlib.loads(launchd.rendered(str(python), paths.Places(), searched).encode())
     assert written["ProgramArguments"][0] == str(python)
     assert written["Sockets"]["mcp"]["SockPathName"] == paths.Places().socket
 

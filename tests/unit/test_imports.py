@@ -11,19 +11,19 @@ ROOT = Path(__file__).parents[2] / "service"
 
 # Modules that import nothing of hearth but each other, and that anybody may use. "hearth" is the version.
 FREE = {
-    "hearth", "addresses", "control_chars", "errors", "paths", "places", "faults", "records", "sids", "socket_trust",
+    "hearth", "addresses", "errors", "paths", "places", "faults", "records", "sids", "socket_trust",
 }  # fmt: skip
 
 # What each part may use besides itself and FREE. A part is a package of hearth, or a module beside them.
 ARROWS = {
     "__main__": {"cli", "bridge"},
     "cli": {"bridge", "clients", "config", "control_client", "daemon", "demo", "doctor", "findings", "host", "masking",
-            "mcp", "ops", "output", "secret_patterns", "secrets", "stdio_client", "upstreams", "wire"},
+            "mcp", "ops", "output", "policy", "secret_patterns", "secrets", "stdio_client", "upstreams", "wire"},
     "demo": {"host", "stdio_client"},
     # The former name of the daemon.
     "server": set(),
-    "daemon": {"config", "host", "hub", "masking", "mcp", "packs", "policy", "registry", "secrets", "wire",
-               "write_batch"},
+    "daemon": {"config", "host", "hub", "masking", "mcp", "packs", "policy", "registry", "secrets",
+               "wire", "write_batch"},
     "doctor": {"clients", "config", "control_client", "findings", "host", "ops", "output", "registry",
                "secret_patterns", "secrets", "upstreams"},
     "ops": {"clients", "config", "control_client", "host", "mcp", "output", "secret_patterns", "secrets",
@@ -32,7 +32,7 @@ ARROWS = {
     "clients": {"config", "host", "mcp", "secret_patterns", "secrets"},
     "packs": {"hub", "masking", "upstreams"},
     "hub": {"config", "mcp", "policy", "upstreams", "wire"},
-    "policy": {"config", "host", "masking", "mcp", "wire"},
+    "policy": {"config", "host", "masking", "mcp", "secret_patterns", "wire"},
     "upstreams": {"config", "host", "masking", "mcp", "secrets", "wire", "write_batch"},
     "mcp": {"masking", "wire"},
     "secrets": {"config", "host", "masking", "secret_patterns"},
@@ -40,7 +40,7 @@ ARROWS = {
     "secret_patterns": {"masking"},
     "registry": {"host"},
     "bridge": {"wire", "host"},  # of each only what is in BRIDGE_MODULES
-    "output": set(),
+    "output": {"masking"},
     "findings": set(),
     "host": set(),
     "masking": set(),
@@ -53,7 +53,7 @@ ARROWS = {
 # library. The lock is the one at which bridge and daemon meet.
 BRIDGE_MODULES = {
     "hearth", "hearth.errors", "hearth.paths", "hearth.faults", "hearth.wire", "hearth.wire.frames",
-    "hearth.host", "hearth.host.macos", "hearth.host.posix", "hearth.host.windows",
+    "hearth.host", "hearth.host.macos", "hearth.host.windows",
     "hearth.host.macos.launchd", "hearth.host.locks", "hearth.host.folders",
     "hearth.host.windows.pipe_streams", "hearth.host.windows.task", "hearth.sids", "hearth.socket_trust",
     # Of a bridge with a target.

@@ -77,8 +77,7 @@ VALUES = {"PYTHON": "/v/bin/python", "SOCKET": "/s", "PATH": "/bin", "HOME": "/U
 
 
 def read(values: dict[str, str] = VALUES) -> dict[str, Any]:
-    found: dict[str, Any] = plistlib.loads(fill(TEXT, values, "launchd").encode())
-    return found
+    return plistlib.loads(fill(TEXT, values, "launchd").encode())
 
 
 AGENT = read()
@@ -238,14 +237,12 @@ def test_on_macos_everything_lies_below_library_whatever_xdg_says() -> None:
 
 
 def test_on_macos_a_socket_path_is_cut_at_103_bytes() -> None:
-    fixed = len("/Library/Application Support/hearth/run/mcp/mcp.sock")
-    longest = "/" + "u" * (103 - fixed - 1)
+    longest = "/" + "u" * (103 - len("/Library/Application Support/hearth/run/mcp/mcp.sock") - 1)
     assert len(places_on_a_mac(longest)[1]) == 103
     assert places_on_a_mac(longest + "u")[1].startswith(f"/tmp/hearth-{os.getuid()}/")
 
 
 def test_wheel_and_source_distribution_carry_the_template() -> None:
-    project = tomllib.loads((TEMPLATE.parents[1] / "pyproject.toml").read_text())
-    targets = project["tool"]["hatch"]["build"]["targets"]
+    targets = tomllib.loads((TEMPLATE.parents[1] / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
     assert targets["wheel"]["force-include"]["launchd"] == "hearth/data/launchd"
     assert "/launchd" in targets["sdist"]["include"]

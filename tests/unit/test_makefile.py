@@ -48,7 +48,6 @@ def test_the_tests_install_theirs_whether_the_demo_ran_before_or_not(tmp_path: P
 
 def test_after_the_tests_the_demo_installs_nothing(tmp_path: Path) -> None:
     said = planned("test", tmp_path)
-    touched = re.findall(r"^touch (.+)$", said, re.MULTILINE)[-1].split()
-    for path in touched:
+    for path in re.findall(r"^touch (.+)$", said, re.MULTILINE)[-1].split():
         Path(path).touch()
     assert "pip" not in planned("demo", tmp_path)

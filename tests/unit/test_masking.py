@@ -34,8 +34,7 @@ SECRET = 'pä/ss w+ord"1'
     ],
 )
 def test_a_secret_is_hidden_however_it_is_written(written: str) -> None:
-    shown = Mask([SECRET])(f"before {written} after {written}")
-    assert re.sub("[\"'=]", "", shown) == "before *** after ***"
+    assert re.sub("[\"'=]", "", Mask([SECRET])(f"before {written} after {written}")) == "before *** after ***"
 
 
 LONG = "ghp_0123456789abcdefXYZ/+end"
@@ -111,7 +110,31 @@ def test_everywhere_counts_each_mask_for_as_long_as_somebody_holds_it() -> None:
 
 @given(st.text(min_size=4, max_size=30), st.text(max_size=30), st.text(max_size=30))
 def test_no_text_shows_a_secret(secret: str, before: str, after: str) -> None:
-    mask = Mask([secret])
-    shown = mask(before + secret + after)
+    shown = Mask([secret])(before + secret + after)
     # Asterisks could only make it whole again if it had some itself.
     assert secret not in shown or "*" in secret
+
+
+# --- characters that control a terminal
+
+WEAPONS = ("\x00", "\x07", "\x08", "\r", "\x1b", "\x7f", "\x85", "\x9b", "\u061c", "\u200b", "\u200e", "\u2028",
+           "\u202a", "\u202e", "\u2066", "\u2069", "\ufeff", "\ud800",
+           "\U000e0001", "\U000e0041", "\U000e007f")  # fmt: skip
+
+
+@pytest.mark.parametrize("weapon", WEAPONS)
+def test_each_is_replaced_escaped_and_kept_from_a_terminal(weapon: str) -> None:
+    assert masking.replaced(f"a{weapon}b") == "a\ufffdb"
+    assert masking.guarded(f"a{weapon}b") == "a\ufffdb"
+    assert json.loads(masking.escaped(f'"a{weapon}b"')) == f"a{weapon}b"
+
+
+def test_text_in_any_script_is_left_as_it_is() -> None:
+    text = "naïve\tשלום 日本 🎉\n"
+    assert masking.replaced(text) == masking.escaped(text) == masking.guarded(text) == text
+
+
+def test_a_terminal_gets_the_sequences_of_the_command_line_and_no_other() -> None:
+    own = "\x1b[31mhearth:\x1b[0m no\r\x1b[K\r\n\x1b[36m@@ time @@\x1b[0m"
+    assert masking.guarded(own) == own
+    assert masking.guarded("\x1b[31mred\x1b[2J\x1b[8mhidden\rover") == "\x1b[31mred\ufffd[2J\ufffd[8mhidden\ufffdover"

@@ -161,8 +161,7 @@ def test_every_name_has_a_file_of_its_own_on_every_file_system() -> None:
     assert len({each.lower() for each in found}) == len(names)
     assert all(set(each) <= paths._NAME_CHARACTERS | {"~"} and len(each) < 100 for each in found)
     assert not [each for each in found if each.startswith(".") or each.endswith(".")]
-    devices = {"con", "prn", "aux", "nul", "com1", "lpt1"}
-    assert not devices & {each.split(".")[0] for each in found}
+    assert not {"con", "prn", "aux", "nul", "com1", "lpt1"} & {each.split(".")[0] for each in found}
     # The digest stays: it is what the files of a former run are called.
     assert paths.safe_name("GitHub") == "GitHub~933bb589a4fe47e9"
 
@@ -307,5 +306,3 @@ def test_bridge_and_command_line_work_out_the_same_folders(
     monkeypatch.setattr(sys, "platform", platform)
     assert user_folders.config_dir() == paths.config_dir()
     assert user_folders.state_dir() == paths.state_dir()
-    assert user_folders.log_dir() == paths.log_dir()
-    assert user_folders.oauth_file() == paths.oauth_file()

@@ -27,8 +27,7 @@ def test_the_picture_is_xml_with_a_line_below_the_other() -> None:
 
 
 def test_of_a_spinner_nothing_stays_and_colours_are_left_out() -> None:
-    output = "\r\x1b[K⠋ trying\r\x1b[K⠙ trying\r\x1b[K\x1b[31mdone\x1b[0m\r\nnext\r\n"
-    assert picture.shown(output) == ["done", "next"]
+    assert picture.shown("\r\x1b[K⠋ trying\r\x1b[K⠙ trying\r\x1b[K\x1b[31mdone\x1b[0m\r\nnext\r\n") == ["done", "next"]
 
 
 def test_numbers_and_the_room_they_take_make_no_difference() -> None:
@@ -44,5 +43,4 @@ def test_a_line_that_does_not_fit_goes_on_in_the_next_row() -> None:
 
 def test_the_readme_shows_the_picture() -> None:
     assert "(docs/terminal.svg)" in (ROOT / "README.md").read_text(encoding="utf-8")
-    lines = picture.text_of((ROOT / "docs" / "terminal.svg").read_text(encoding="utf-8"))
-    assert lines[0] == "$ hearth setup --yes"
+    assert picture.text_of((ROOT / "docs" / "terminal.svg").read_text(encoding="utf-8"))[0] == "$ hearth setup --yes"

@@ -88,15 +88,13 @@ def test_a_half_written_entry_is_none(places: Places) -> None:
 )
 def test_an_entry_with_a_wrong_value_is_none(places: Places, key: str, value: object) -> None:
     registry.write(places, entry_of(os.getpid()))
-    found = json.loads(Path(places.registry).read_text())
-    Path(places.registry).write_text(json.dumps({**found, key: value}))
+    Path(places.registry).write_text(json.dumps({**json.loads(Path(places.registry).read_text()), key: value}))
     assert registry.read(places) is None
 
 
 def test_keys_of_a_later_version_are_ignored(places: Places) -> None:
     registry.write(places, entry_of(os.getpid()))
-    found = json.loads(Path(places.registry).read_text())
-    Path(places.registry).write_text(json.dumps({**found, "later": [1]}))
+    Path(places.registry).write_text(json.dumps({**json.loads(Path(places.registry).read_text()), "later": [1]}))
     assert registry.read(places) == entry_of(os.getpid())
 
 
@@ -190,8 +188,7 @@ def test_a_folder_of_another_user_is_refused(places: Places) -> None:
 @pytest.mark.root
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
 @pytest.mark.parametrize(
-    ("options", "reason"),
-    [("ro", "the file system is read-only"), ("size=4k,nr_inodes=2", "the disk is full")],
+    ("options", "reason"), [("ro", "the file system is read-only"), ("size=4k,nr_inodes=2", "the disk is full")]
 )
 def test_what_the_system_refuses_is_one_sentence(options: str, reason: str) -> None:
     script = (

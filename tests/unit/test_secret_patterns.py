@@ -96,7 +96,13 @@ def test_a_name_that_sounds_secret_does_so_to_everybody(name: str) -> None:
     assert placeholders.named(name, ("hunter2000",)) == (Secret("hunter2000", name),)
 
 
-ARGUMENTS = [["-k", "s3cr3tvalue"], ["ghp_" + "s3cr3t" * 6], ["--x=sk-" + "s3cr3t" * 6], ["--pass", "s3cr3tvalue"]]
+ARGUMENTS = [
+    ["hearth-role-" + "s3cr3t_" * 6],
+    ["-k", "s3cr3tvalue"],
+    ["ghp_" + "s3cr3t" * 6],
+    ["--x=sk-" + "s3cr3t" * 6],
+    ["--pass", "s3cr3tvalue"],
+]
 
 
 @pytest.mark.parametrize("arguments", ARGUMENTS)

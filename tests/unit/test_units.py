@@ -99,8 +99,7 @@ def test_a_checkout_finds_the_templates_in_its_own_folder() -> None:
 
 def test_the_socket_unit_listens_where_the_bridge_knocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
-    listen = SOCKET["Socket"]["ListenStream"].replace("%t", "/run/user/7")
-    assert listen == paths.Places().socket
+    assert SOCKET["Socket"]["ListenStream"].replace("%t", "/run/user/7") == paths.Places().socket
     assert SOCKET["Socket"]["FileDescriptorName"] == paths.DEFAULT_PROFILE
 
 

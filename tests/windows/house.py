@@ -24,7 +24,7 @@ LIMIT_SECONDS = 60.0
 LOOK_SECONDS = 0.02
 UPSTREAMS = Path(__file__).parent.parent / "support" / "upstreams"
 DEMO = [sys.executable, "-I", "-m", "hearth.demo.server"]
-ECHO = [sys.executable, "-I", "-S", str(UPSTREAMS / "echo_server.py")]
+ECHO = [sys.executable, "-E", "-s", "-S", str(UPSTREAMS / "echo_server.py")]
 
 Found = TypeVar("Found")
 

@@ -57,8 +57,7 @@ def install_python(scratch: Path) -> None:
         assert inner is not None
         data = io.BytesIO(inner.read())
     with zipfile.ZipFile(data) as archive:
-        names = [name for name in archive.namelist() if name.startswith(INSIDE)]
-        archive.extractall(scratch, names)
+        archive.extractall(scratch, [name for name in archive.namelist() if name.startswith(INSIDE)])
     shutil.move(scratch / INSIDE, PYTHON.parent)
     # Its presence means that nothing but the standard library is on the path.
     next(PYTHON.parent.glob("*._pth")).unlink()

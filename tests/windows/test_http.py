@@ -102,8 +102,7 @@ def test_a_port_and_the_pipe_speak_http_and_the_port_wants_the_token(house: Hous
 def test_a_port_besides_stdio_outlives_its_client_and_a_bridge_leads_to_it(house: House) -> None:
     house.write(demo=DEMO)
     hearth = [sys.executable, "-I", "-m", "hearth"]
-    serve = [*hearth, "serve", "--transport", "both", "--http-port", "0", "--config", str(house.config)]
-    with piped(serve) as server:
+    with piped([*hearth, "serve", "--transport", "both", "--http-port", "0", "--config", str(house.config)]) as server:
         assert server.stdin and server.stderr
         found = None
         while not found:

@@ -232,8 +232,7 @@ def test_doctor_sees_what_is_wrong_with_the_task(scheduler: Scheduler, monkeypat
     assert ids() == ["units.state"]
     scheduler.tasks.clear()
     assert ids() == ["units.stopped"]
-    text = Path(task.file()).read_text("utf-8")
-    Path(task.file()).write_text(text.replace("pythonw.exe", "gone.exe"), "utf-8")
+    Path(task.file()).write_text(Path(task.file()).read_text("utf-8").replace("pythonw.exe", "gone.exe"), "utf-8")
     assert ids() == ["units.interpreter"]
 
 

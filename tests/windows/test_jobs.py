@@ -36,8 +36,7 @@ Start = Callable[[str], "subprocess.Popen[bytes]"]
 
 def start_in_job(code: str) -> "tuple[subprocess.Popen[bytes], Job]":
     """Start it as a server is started."""
-    command = [sys.executable, "-c", code]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, creationflags=SUSPENDED)
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, creationflags=SUSPENDED)
     return process, let_run(process)
 
 

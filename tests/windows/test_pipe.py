@@ -18,7 +18,7 @@ from house import LIMIT_SECONDS, named_in
 
 from hearth import paths, sids
 from hearth.errors import AlreadyRunning
-from hearth.host import connections
+from hearth.host import listening
 from hearth.host.locks import Lock
 from hearth.host.windows import accounts, pipe_streams, pipes
 
@@ -109,15 +109,15 @@ async def test_who_connects_is_known_by_pid_and_sid_and_a_stranger_is_turned_awa
     listener: pipes.Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection, stream = await connected(listener)
-    peer = connections.peer_of(connection)
+    peer = listening.peer_of(connection)
     assert peer
     assert (peer.pid, peer.sid) == (os.getpid(), sids.own())
-    assert connections.refusal(peer, (), ()) is None
+    assert listening.refusal(peer, (), ()) is None
     with monkeypatch.context() as patch:
         patch.setattr(sids, "own", lambda: STRANGER)
-        unwelcome = connections.refusal(peer, (), ())
+        unwelcome = listening.refusal(peer, (), ())
     assert unwelcome == f"{sids.own()} may not use the daemon of {STRANGER}"
-    connections.dismiss(connection, b"not you")
+    listening.dismiss(connection, b"not you")
     assert await apart(lambda: stream.recv(100) + stream.recv(100)) == b"not you"
     stream.close()
 
@@ -207,7 +207,7 @@ async def test_a_client_reads_and_writes_at_once_and_gives_up_neither_for_a_time
         return received, not writer.is_alive()
 
     client = apart(talk)
-    await connections.attach(await accepted(listener), Mirror())
+    await listening.attach(await accepted(listener), Mirror())
     assert await client == (data + b"!", True)
 
 
@@ -217,7 +217,7 @@ async def test_silence_is_told_and_what_comes_later_is_still_read(listener: pipe
     for _ in range(3):
         with pytest.raises(BlockingIOError):
             await apart(lambda: stream.recv(10))
-    connections.dismiss(connection, b"late")
+    listening.dismiss(connection, b"late")
     stream.settimeout(LIMIT_SECONDS)
     assert await apart(lambda: stream.recv(10)) == b"late"
     stream.close()

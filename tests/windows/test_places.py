@@ -32,4 +32,3 @@ def test_bridge_and_command_line_work_out_the_same_folders(
         monkeypatch.delenv(name, raising=False)
     assert places.config_dir().lower() == paths.config_dir().lower()
     assert places.state_dir().lower() == paths.state_dir().lower()
-    assert places.log_dir().lower() == paths.log_dir().lower()

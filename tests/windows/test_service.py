@@ -20,7 +20,7 @@ from house import LIMIT_SECONDS
 from house import wait_for as wait_until
 
 from hearth.errors import HearthError, Refused
-from hearth.host.windows import services, task_scheduler
+from hearth.host.windows import services
 from hearth.host.windows.services import RUNNING, STOP_PENDING, STOPPED, Service, Status
 
 SCRIPT = Path(__file__).parents[2] / "winsvc" / services.SCRIPT
@@ -56,9 +56,7 @@ def install(tmp_path: Path) -> Iterator[Install]:
         script = tmp_path / f"{name}.py"
         script.write_text(f"{change}\nimport runpy\nrunpy.run_path({str(SCRIPT)!r}, run_name='__main__')\n", "utf-8")
         packages = sysconfig.get_path("purelib")
-        command = services.command_line(
-            task_scheduler.windowless(sys.executable), str(script), sys.executable, packages
-        )
+        command = services.command_line(services.windowless(sys.executable), str(script), sys.executable, packages)
         services.create(Service(command, name, name, ORDINARY))
         made.append(name)
         return name
@@ -96,8 +94,7 @@ def status_of_daemon(folder: Path) -> dict[str, Any]:
     done = subprocess.run(
         command, env={**os.environ, **variables(folder)}, capture_output=True, timeout=LIMIT_SECONDS, check=False
     )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 def test_a_service_is_installed_started_stopped_and_removed(install: Install) -> None:

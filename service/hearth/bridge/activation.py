@@ -55,8 +55,6 @@ _GONE_AGAIN = "it was started, and was gone again"
 class Attempt:
     """A connection, or what to know about its absence."""
 
-    __slots__ = ("absent", "hint", "places", "sock", "token")
-
     def __init__(self, sock: "Stream | None" = None, absent: bool = False, hint: str = "", token: str = "") -> None:
         self.sock = sock
         # Where the daemon was found, if it is another place than was asked for.
@@ -145,8 +143,6 @@ def judge(said: str, log: str) -> str:
 class ActivationUnits:
     """The socket unit of one daemon and the service behind it. `scope` is what reaches their systemd."""
 
-    __slots__ = ("scope", "service", "socket")
-
     def __init__(self, name: str, scope: str = " --user") -> None:
         self.socket = f"{name}.socket"
         self.service = f"{name}.service"
@@ -179,8 +175,7 @@ def environment(environ: "Mapping[str, str]") -> dict[str, str] | None:
 
 def parse_show(text: str) -> list[dict[str, str]]:
     """Parse what `systemctl show` prints: one paragraph of KEY=VALUE for each unit."""
-    blocks = text.split("\n\n")
-    return [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in blocks]
+    return [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in text.split("\n\n")]
 
 
 ABSENT, START, WAIT = "absent", "start", "wait"
@@ -216,8 +211,7 @@ def wake_units(places: Places, environ: "Mapping[str, str]") -> str | None:
     if units is None or manager is None:
         return None
     systemctl = ["systemctl", *units.scope.split()]
-    show = [*systemctl, "show", _PROPERTIES, units.socket, units.service]
-    code, text = spawn_posix.run(show, manager, SHOW_SECONDS)
+    code, text = spawn_posix.run([*systemctl, "show", _PROPERTIES, units.socket, units.service], manager, SHOW_SECONDS)
     states = parse_show(text)
     if code != 0 or len(states) != 2:
         # No systemctl, or a manager that does not answer: whoever depends on it could not have started it either.
@@ -295,40 +289,32 @@ def wake_task(places: Places, environ: "Mapping[str, str]") -> str | None:
 
 def _run(command: list[str], environ: "Mapping[str, str]") -> None:
     """Run a short program, and wait for its end. One that cannot be run is noticed by what does not come of it."""
-    if sys.platform == "win32":
-        from hearth.bridge.spawn_windows import WindowsChild
-
-        try:
-            child = WindowsChild(command, environ)
-        except OSError:
-            return
-        child.read(monotonic() + RUN_SECONDS)
-        child.close()
+    try:
+        child = Child(command, environ)
+    except OSError:
+        return
+    child.read(monotonic() + RUN_SECONDS)
+    child.close()
 
 
 def _is_served(pipe: str) -> bool:
-    deadline = monotonic() + TASK_SECONDS
-    while monotonic() < deadline:
-        if _exists(pipe):
-            return True
-        sleep(LOOK_SECONDS)
-    return False
-
-
-def _exists(pipe: str) -> bool:
     if sys.platform != "win32":
         return False
     import _winapi
 
-    try:
-        # One millisecond: 0 would mean as long as the server likes.
-        _winapi.WaitNamedPipe(pipe, 1)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        # The pipe is there, and busy.
-        return True
-    return True
+    deadline = monotonic() + TASK_SECONDS
+    while monotonic() < deadline:
+        try:
+            # One millisecond: 0 would mean as long as the server likes.
+            _winapi.WaitNamedPipe(pipe, 1)
+        except FileNotFoundError:
+            sleep(LOOK_SECONDS)
+        except OSError:
+            # The pipe is there, and busy.
+            return True
+        else:
+            return True
+    return False
 
 
 if sys.platform == "win32":

@@ -28,6 +28,8 @@ if sys.platform != "win32":
     from os import getuid
 
     Stream = socket
+    # Whether a file's mode says who may read it.
+    HAS_MODES = True
 
     def open_stream(path: str) -> socket:
         """Return a connected socket of a daemon that is this user's, without waiting. Raises OSError."""
@@ -83,6 +85,7 @@ else:
     from hearth.host.windows.pipe_streams import PipeStream, connect
 
     Stream = PipeStream
+    HAS_MODES = False
 
     def is_own_user(uid: int) -> bool:
         """Return True: owners of files have no numbers here."""

@@ -88,6 +88,11 @@ class Finder:
         while True:
             self._bridge.waiting.pause(self._backoff.delay(_chance()))
             try:
+                self._bridge.read_role_token()
+            except FileAccessError as exc:
+                self._give_up(str(exc))
+                continue
+            try:
                 found = _try(self._bridge, self._seconds_left())
             except HearthError as exc:
                 self._give_up(f"Hearth's daemon cannot be reached: {exc}")
@@ -97,7 +102,11 @@ class Finder:
                 self._bridge.places = found.places or self._bridge.places
                 return found.sock
             if self._seconds_left() <= 0:
-                self._give_up(_out_of_patience(self._bridge.patience, found.hint))
+                self._give_up(
+                    f"Hearth's daemon could not be reached within {self._bridge.patience:g} s:"
+                    f" {found.hint or 'it does not answer'}."
+                    " `hearth doctor` looks for the cause; the next request tries again."
+                )
 
     def _wait_for_reason(self) -> None:
         """After a connection: come back at once, a little later, or with the client's next line."""
@@ -163,25 +172,25 @@ def attempt(places: Places) -> Attempt:
     found = _attempt_at(places.socket)
     if found.absent:
         elsewhere = look_up(places)
-        if elsewhere is not None and elsewhere.endpoint != places.socket:
-            return _attempt_elsewhere(places, elsewhere)
+        if elsewhere is not None and elsewhere[0] != places.socket:
+            return _attempt_elsewhere(places, *elsewhere)
     return found
 
 
-def _attempt_elsewhere(places: Places, daemon: "Running") -> Attempt:
-    if not daemon.endpoint.startswith(TCP):
-        return _attempt_at(daemon.endpoint)
-    host, _, port = daemon.endpoint.removeprefix(TCP).rpartition(":")
+def _attempt_elsewhere(places: Places, endpoint: str, token: str) -> Attempt:
+    if not endpoint.startswith(TCP):
+        return _attempt_at(endpoint)
+    host, _, port = endpoint.removeprefix(TCP).rpartition(":")
     try:
         sock = connector.open_tcp(host, int(port))
     except (OSError, ValueError) as exc:
-        return Attempt(absent=True, hint=f"no process listens at {daemon.endpoint} ({exc})")
+        return Attempt(absent=True, hint=f"no process listens at {endpoint} ({exc})")
     # Each daemon has a token of its own. This one may have ended meanwhile, and any user may have got its port.
     now = look_up(places)
-    if now is None or now.token != daemon.token:
+    if now is None or now[1] != token:
         sock.close()
-        return Attempt(absent=True, hint=f"the daemon at {daemon.endpoint} has gone")
-    return Attempt(sock=sock, token=daemon.token)
+        return Attempt(absent=True, hint=f"the daemon at {endpoint} has gone")
+    return Attempt(sock=sock, token=token)
 
 
 def _attempt_at(path: str) -> Attempt:
@@ -200,13 +209,6 @@ def _attempt_at(path: str) -> Attempt:
         raise Unreachable(f"{what}: {exc.strerror or exc}. `hearth doctor` looks for the cause.") from exc
 
 
-def _out_of_patience(seconds: float, hint: str) -> str:
-    return (
-        f"Hearth's daemon could not be reached within {seconds:g} s: {hint or 'it does not answer'}."
-        " `hearth doctor` looks for the cause; the next request tries again."
-    )
-
-
 def _chance() -> float:
     """Return a number of 0 to 1 by chance; the `random` module costs more than a bridge has."""
     return os.urandom(1)[0] / 255
@@ -215,18 +217,11 @@ def _chance() -> float:
 # --- the registry entry
 
 
-class Running:
-    """A daemon that holds its lock: its endpoint, and the token that it wants over TCP."""
+def look_up(places: Places) -> tuple[str, str] | None:
+    """Return the daemon's endpoint, and the token that it wants over TCP, by its entry.
 
-    __slots__ = ("endpoint", "token")
-
-    def __init__(self, endpoint: str, token: str) -> None:
-        self.endpoint = endpoint
-        self.token = token
-
-
-def look_up(places: Places) -> Running | None:
-    """Return where the daemon says that it listens; None if none runs, after removing what it left behind."""
+    None if no daemon holds the lock, after removing the entry that it left behind.
+    """
     found = _read(places.registry)
     return found if found and _is_held(places) else None
 
@@ -246,7 +241,7 @@ def _is_held(places: Places) -> bool:
     return False
 
 
-def _read(path: str) -> Running | None:
+def _read(path: str) -> tuple[str, str] | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         try:
@@ -262,4 +257,4 @@ def _read(path: str) -> Running | None:
         # Absent, or no entry: nothing is known.
         return None
     endpoint, token = values.get("endpoint"), values.get("token", "")
-    return Running(endpoint, token) if isinstance(endpoint, str) and isinstance(token, str) else None
+    return (endpoint, token) if isinstance(endpoint, str) and isinstance(token, str) else None

@@ -186,7 +186,7 @@ class HookProcess:
             client_io.write_output(output)
             if header.get("stderr"):
                 os.write(client_io.ERRORS, str(header["stderr"]).encode("utf-8", "replace"))
-        except (client_io.ClientGone, OSError):
+        except OSError:
             # The client waits no longer, so the tool does not run.
             return DENIED
         code = header.get("exitCode")

@@ -38,27 +38,6 @@ _ANSWER_SIZE = len(_ANSWER)
 class Ledger:
     """The books of one bridge, over all the daemons that it meets."""
 
-    __slots__ = (
-        "answered",
-        "changed",
-        "doubtful",
-        "garbled",
-        "goodbye",
-        "heartbeat_seconds",
-        "kept",
-        "offered",
-        "open",
-        "questions",
-        "refusal",
-        "seq",
-        "session",
-        "table",
-        "taken",
-        "wanted",
-        "welcomed",
-        "written",
-    )
-
     def __init__(self) -> None:
         self.seq = 0
         self.written = 0
@@ -214,7 +193,7 @@ class Ledger:
         self._forget_connection()
         seq = self.written
         frames = []
-        for key, (_, line) in sorted(self.kept.items(), key=_by_seq):
+        for key, (_, line) in sorted(self.kept.items(), key=lambda item: item[1][0]):
             seq += 1
             self.kept[key] = (seq, line)
             frames.append(encode(b'{"type":"mcp","seq":%d,"replay":true}' % seq, line))
@@ -255,7 +234,3 @@ class Ledger:
             # A daemon hands its helloAck to the kernel before it looks at the first line.
             last = 0
         return last if self.taken is None else min(last, self.taken)
-
-
-def _by_seq(item: tuple[str, tuple[int, bytes]]) -> int:
-    return item[1][0]

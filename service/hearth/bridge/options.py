@@ -27,6 +27,9 @@ Options:
   --mode MODE      full: every tool is listed; search: five tools that find, describe and call all others; auto: search
                    where there are many. Without it the daemon's config decides (mode)
   --role ROLE      the role that this client claims
+  --token-file PATH
+                   show the role token in this file, which `hearth role token` has written and only you can read.
+                   Every role but the default one needs a token. The file is read again at each connection
   --agent-id ID    the agent that this client is
   --profile NAME   the daemon of another profile
   --config PATH    the daemon of this config file (also: HEARTH_CONFIG in the environment)
@@ -50,9 +53,11 @@ _FOLDER_LIMIT_CHARACTERS = 4096
 _NAMES = frozenset(
     {
         *("--server", "--mode", "--role", "--agent-id", "--profile", "--config", "--socket", "--no-start"),
-        *("--to", "--header"),
+        *("--to", "--header", "--token-file"),
     }
 )
+# Paths, which the system limits, and an address with a limit of its own.
+_UNLIMITED_NAMES = frozenset({"--profile", "--config", "--socket", "--to", "--token-file"})
 _HEADER_CHARACTERS = frozenset("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 # Headers that say how a message is framed, or repeat what it says; another value would only break it.
 _NOT_TO_BE_SET = frozenset(
@@ -75,8 +80,6 @@ class UsageError(HearthError):
 class Options:
     """Options of one bridge."""
 
-    __slots__ = ("agent_id", "environ", "mode", "places", "role", "server", "starts", "target")
-
     def __init__(
         self, values: "dict[str, str]", environ: "Mapping[str, str]", headers: "Sequence[tuple[str, str]]" = ()
     ) -> None:
@@ -84,13 +87,19 @@ class Options:
         self.role = values.get("--role")
         self.agent_id = values.get("--agent-id")
         self.mode = values.get("--mode")
+        # A path: the token itself is in no process's arguments.
+        self.token_file = values.get("--token-file")
         # Whether a daemon is started when none runs.
         self.starts = "--no-start" not in values
         self.environ = environ
         self.places = places_of(values.get("--profile"), values.get("--config"), values.get("--socket"), environ)
         if self.mode is not None and self.mode not in MODES:
             raise UsageError(f"--mode is full, search or auto, not {self.mode!r}")
-        self.target = _target(values["--to"], headers, environ) if "--to" in values else None
+        self.target: BridgeTarget | None = None
+        if "--to" in values:
+            from hearth.bridge import target
+
+            self.target = target.BridgeTarget(values["--to"], list(headers), environ)
 
     def greeting(self) -> "dict[str, str | None]":
         """Return the keys about this client for `hello`."""
@@ -111,12 +120,6 @@ class Options:
         }
 
 
-def _target(url: str, headers: "Sequence[tuple[str, str]]", environ: "Mapping[str, str]") -> "BridgeTarget":
-    from hearth.bridge.target import BridgeTarget
-
-    return BridgeTarget(url, list(headers), environ)
-
-
 def places_of(profile: str | None, config: str | None, socket: str | None, environ: "Mapping[str, str]") -> Places:
     """Return the places of the daemon that options or variables name. Raises UsageError."""
     if profile and config:
@@ -125,8 +128,7 @@ def places_of(profile: str | None, config: str | None, socket: str | None, envir
         config = config or environ.get("HEARTH_CONFIG")
     socket = socket or environ.get("HEARTH_SOCKET")
     try:
-        named = socket_path(socket) if socket else None
-        return Places(profile or DEFAULT_PROFILE, config or None, named=named)
+        return Places(profile or DEFAULT_PROFILE, config or None, named=socket_path(socket) if socket else None)
     except ValueError as exc:
         raise UsageError(str(exc)) from exc
 
@@ -154,7 +156,7 @@ def parse(argv: list[str], environ: "Mapping[str, str]") -> Options:
         if name == "--header":
             headers.append(_header(value))
             continue
-        if name not in ("--profile", "--config", "--socket", "--to") and len(value) > _VALUE_LIMIT_CHARACTERS:
+        if name not in _UNLIMITED_NAMES and len(value) > _VALUE_LIMIT_CHARACTERS:
             raise UsageError(f"the value of {name} is over the limit of {_VALUE_LIMIT_CHARACTERS} characters")
         values[name] = value
     if headers and "--to" not in values:

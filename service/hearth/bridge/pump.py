@@ -95,6 +95,8 @@ class Bridge:
         self.starts = options.starts
         # Of the daemon that is connected to, where it wants one.
         self.token = ""
+        self._token_file = options.token_file
+        self._role_token = ""
         self.patience = float(options.environ.get("HEARTH_BRIDGE_PATIENCE") or PATIENCE_SECONDS)
         self._grace = float(options.environ.get("HEARTH_BRIDGE_EOF_GRACE") or EOF_GRACE_SECONDS)
         self._greeting = options.greeting()
@@ -106,15 +108,17 @@ class Bridge:
 
     def run(self) -> None:
         """Carry, until the client leaves. Does not return."""
-        _die_of_interrupts()
+        if getsignal(SIGINT) is default_int_handler:
+            # Ctrl-C ends the bridge as SIGTERM does, at once: the interpreter's handler would wait for the main thread.
+            signal(SIGINT, SIG_DFL)
         client_io.make_whole()
         try:
             sock: Stream | None = connector.open_stream(self.places.socket)
         except OSError:
             # The other thread finds out what is wrong; the client may talk meanwhile.
             sock = None if self.starts else self._find_running()
-        if sock is not None:
-            self._greet(sock)
+        if sock is not None and not self._introduce(sock):
+            sock = None
         start_new_thread(self._carry_down, (sock,))
         self._carry_up()
 
@@ -129,6 +133,16 @@ class Bridge:
             os._exit(1)
         self.token = found.token
         return found.sock
+
+    def _introduce(self, sock: "Stream") -> bool:
+        """Greet the daemon; return False if the role token cannot be read, which the other thread tells the client."""
+        try:
+            self.read_role_token()
+        except HearthError:
+            sock.close()
+            return False
+        self._greet(sock)
+        return True
 
     # --- up
 
@@ -218,7 +232,9 @@ class Bridge:
     def _greet(self, sock: "Stream") -> None:
         self._connected_at = monotonic()
         connector.limit_wait(sock, min(HEARTBEAT_SECONDS, self.patience / 2))
-        greeting = {**self._greeting, "token": self.token}
+        # Over TCP `token` is the daemon's own, which it wants to see before anything else.
+        tokens = {"token": self.token, "roleToken": self._role_token} if self.token else {"token": self._role_token}
+        greeting = {**self._greeting, **tokens}
         settings = self.target.settings if self.target else None
         self._uplink.open(sock, jsonlite.hello(greeting, os.getpid(), self.ledger.session, settings))
 
@@ -322,6 +338,13 @@ class Bridge:
 
     # --- for whoever looks for a daemon
 
+    def read_role_token(self) -> None:
+        """Read the role token again, which may have been renewed. Raises FileAccessError."""
+        if self._token_file:
+            from hearth.bridge import role_token
+
+            self._role_token = role_token.read(self._token_file)
+
     def connected_for(self) -> float:
         """Return how long ago the last connection began."""
         return monotonic() - self._connected_at
@@ -346,12 +369,6 @@ def _report_error(exc: Exception) -> None:
     """Report an error of the bridge itself, which must not die of one: its client would lose every tool."""
     client_io.log_stderr(f"an error of the bridge itself, going on: {type(exc).__name__}: {exc}")
     sleep(_CLUMSY_PAUSE_SECONDS)
-
-
-def _die_of_interrupts() -> None:
-    """Ctrl-C ends the bridge as SIGTERM does, at once: the interpreter's handler would wait for the main thread."""
-    if getsignal(SIGINT) is default_int_handler:
-        signal(SIGINT, SIG_DFL)
 
 
 def _armed_seams(options: "Options") -> "Seams | None":

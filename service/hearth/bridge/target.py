@@ -41,7 +41,6 @@ class BridgeTarget:
     def __init__(self, url: str, headers: "list[tuple[str, str]]", environ: "Mapping[str, str]") -> None:
         """Check what was given. Raises UsageError."""
         self._headers = headers
-        self._has_references = any(_REFERENCE in value for _, value in headers)
         size = sum(len(name) + len(value.encode("utf-8", "surrogateescape")) for name, value in headers)
         if size > HEADERS_LIMIT_BYTES:
             raise UsageError(f"the headers of --header are over the limit of {HEADERS_LIMIT_BYTES} bytes in all")
@@ -50,7 +49,7 @@ class BridgeTarget:
             if len(value) > _TEXT_LIMIT_CHARACTERS:
                 raise UsageError(f"{name} is over the limit of {_TEXT_LIMIT_CHARACTERS} characters")
         written = ",".join(f"{quote(name)}:{quote(value)}" for name, value in variables.items())
-        references = "true" if self._has_references else "false"
+        references = "true" if any(_REFERENCE in value for _, value in headers) else "false"
         # Payload of `hello`.
         self.settings = (
             f'{{"url":{quote(url)},"headers":{_pairs(headers)},"references":{references},"environ":{{{written}}}}}'

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from hearth.cli import target
-from hearth.cli.messages import note
-from hearth.cli.target import WholeNumber, with_places
+from hearth.cli import daemon_choice
+from hearth.cli.daemon_choice import WholeNumber, with_places
+from hearth.cli.messages import json_option, note, print_json, tell
 from hearth.config import ServerSpec
 from hearth.errors import ConfigError, LoginFailed
 from hearth.host import system
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
 from hearth.output.terminal import Spinner
 from hearth.paths import Places
 from hearth.secrets import references
@@ -46,7 +46,7 @@ def auth() -> None:
 @click.option("--paste", is_flag=True, help="The browser is on another machine: paste the address where it ends up.")
 @click.option("--timeout", metavar="SECONDS", default=LOGIN_SECONDS, type=WholeNumber(1), show_default=True,
               help="How long to wait for the browser.")  # fmt: skip
-@documents.json_option("Print the outcome as JSON; the address to open is printed on stderr.")
+@json_option("Print the outcome as JSON; the address to open is printed on stderr.")
 @with_places
 def login(places: Places, name: str, no_browser: bool, paste: bool, timeout: int, as_json: bool) -> None:
     """Log in to a server. Prints an address and opens it in the browser, where there is one; the page there asks
@@ -68,21 +68,22 @@ def login(places: Places, name: str, no_browser: bool, paste: bool, timeout: int
     opens = not (no_browser or paste)
     where = asyncio.run(_log_in(spec, timeout, opens, pastes=paste, address_to_stderr=as_json))
     said = f"Logged in to {table.clean(name)}. The tokens are in {where}."
-    documents.tell(as_json, {"server": name, "loggedIn": True, "where": where}, said)
+    tell(as_json, {"server": name, "loggedIn": True, "where": where}, said)
 
 
 async def _log_in(spec: ServerSpec, seconds: int, opens: bool, pastes: bool, address_to_stderr: bool) -> str:
     from hearth.upstreams.oauth import logins
 
     with Spinner(f"asking {spec.name} where to log in"):
-        login, url = await logins.begin(spec)
+        login = await logins.begin(spec)
     try:
         asked = f" for: {' '.join(login.scopes)}" if login.scopes else ""
-        invitation = f"{login.issuer} is asked{asked}. Open this address to log in:\n\n  {url}\n"
+        invitation = f"{login.issuer} is asked{asked}. Open this address to log in:\n\n  {login.url}\n"
         click.echo(invitation, err=address_to_stderr)
         if pastes:
-            return await login.take(_query(click.prompt("Paste the address that the browser ends up at", err=True)))
-        if opens and not show(url):
+            address = str(click.prompt("Paste the address that the browser ends up at", err=True))
+            return await login.take(address.strip().partition("?")[2].partition("#")[0])
+        if opens and not show(login.url):
             click.echo("No browser can be opened from here; --paste is for one on another machine.", err=True)
         try:
             async with asyncio.timeout(seconds):
@@ -92,10 +93,6 @@ async def _log_in(spec: ServerSpec, seconds: int, opens: bool, pastes: bool, add
             raise LoginFailed(f"the browser did not come back within {seconds} s; nothing has changed") from None
     finally:
         await login.close()
-
-
-def _query(address: str) -> str:
-    return address.strip().partition("?")[2].partition("#")[0]
 
 
 @auth.command(short_help="Say which servers are logged in to.")
@@ -116,7 +113,7 @@ def status(places: Places, name: str | None, as_json: bool) -> None:
     servers = (
         [_server(places, name)]
         if name
-        else [spec for spec in target.examined(places).config.servers.values() if spec.url]
+        else [spec for spec in daemon_choice.examined(places).config.servers.values() if spec.url]
     )
     store = Store()
     found: list[dict[str, Any]] = []
@@ -127,7 +124,7 @@ def status(places: Places, name: str | None, as_json: bool) -> None:
             # The state of this server is unknown here; the other servers are still listed.
             found.append({"server": spec.name, "state": _UNRESOLVED, "problems": exc.problems})
     if as_json:
-        documents.show(found)
+        print_json(found)
     elif not found:
         click.echo("No server with a url is configured; `hearth config path` says where.")
     else:
@@ -159,7 +156,7 @@ def _until(found: dict[str, Any]) -> str:
 
 @auth.command(short_help="Forget a server's tokens.")
 @click.argument("name")
-@documents.json_option()
+@json_option()
 @with_places
 def logout(places: Places, name: str, as_json: bool) -> None:
     """Remove a server's tokens from this machine and, where the authorization server takes it, end them there as well.
@@ -174,7 +171,7 @@ def logout(places: Places, name: str, as_json: bool) -> None:
 
     ending = asyncio.run(logins.log_out(_resolved(_server(places, name))))
     if as_json:
-        documents.show(
+        print_json(
             {"server": name, "wasLoggedIn": ending.was_logged_in, "revoked": ending.revoked, "problem": ending.problem}
         )
         return
@@ -182,7 +179,7 @@ def logout(places: Places, name: str, as_json: bool) -> None:
     if not ending.was_logged_in:
         click.echo(f"Nobody was logged in to {shown}.")
         return
-    there = {True: " and ended there", False: "", None: ""}[ending.revoked]
+    there = " and ended there" if ending.revoked else ""
     click.echo(f"Logged out of {shown}: the tokens are removed here{there}.")
     if ending.revoked is False:
         reason = ending.problem or "the authorization server refused"
@@ -190,7 +187,7 @@ def logout(places: Places, name: str, as_json: bool) -> None:
 
 
 def _server(places: Places, name: str) -> ServerSpec:
-    servers = target.examined(places).config.servers
+    servers = daemon_choice.examined(places).config.servers
     if name not in servers:
         known = ", ".join(key for key, spec in servers.items() if spec.url) or "none"
         raise ConfigError([f"there is no server {name!r} in {places.config_file()}; with a url: {known}"])

@@ -20,9 +20,9 @@ from click.shell_completion import (
 )
 
 from hearth.cli.main import COMPLETION_VARIABLE
+from hearth.cli.messages import json_option, print_json, tell
 from hearth.errors import HearthError
 from hearth.host import edited_files
-from hearth.output import documents
 
 # Marks the cursor: no typed word contains this character.
 _CURSOR = "\x01"
@@ -233,7 +233,7 @@ class CompletionFile(NamedTuple):
 @click.argument("shell", required=False, type=click.Choice(SHELLS))
 @click.option("--remove", is_flag=True, help="Take it away again.")
 @click.option("--dry-run", is_flag=True, help="Say what would be written; write nothing.")
-@documents.json_option()
+@json_option()
 @click.pass_context
 def install(ctx: click.Context, /, shell: str | None, remove: bool, dry_run: bool, as_json: bool) -> None:
     """Put the completion script where your shell reads it; the shell is that of $SHELL unless you name one. The
@@ -266,7 +266,7 @@ def install(ctx: click.Context, /, shell: str | None, remove: bool, dry_run: boo
         for path in changed:
             _write(path, wanted[path], is_own=path == place.path)
     if as_json:
-        documents.show({"shell": chosen, "path": place.path, "changed": changed, "removed": remove, "dryRun": dry_run})
+        print_json({"shell": chosen, "path": place.path, "changed": changed, "removed": remove, "dryRun": dry_run})
         return
     deed = "would change" if dry_run else "changed"
     click.echo("\n".join(f"{deed} {path}" for path in changed) or f"{place.path} is as it should be.")
@@ -349,7 +349,7 @@ def _printer(shell: str) -> click.Command:
     @click.pass_context
     def print_script(ctx: click.Context, /, as_json: bool) -> None:
         text = script(shell, ctx.find_root().command)
-        documents.tell(as_json, {"shell": shell, "script": text}, text)
+        tell(as_json, {"shell": shell, "script": text}, text)
 
     help_text = f"""Print the completion script of {shell}.
 
@@ -357,9 +357,7 @@ def _printer(shell: str) -> click.Command:
     Examples:
       hearth completion {shell}
     """
-    return click.command(shell, help=help_text)(
-        documents.json_option("Print the script in a JSON object.")(print_script)
-    )
+    return click.command(shell, help=help_text)(json_option("Print the script in a JSON object.")(print_script))
 
 
 for _shell in SHELLS:

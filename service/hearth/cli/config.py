@@ -10,9 +10,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from hearth import config as configuration
-from hearth.cli import asking, config_changes, target
-from hearth.cli.messages import completed, suggestion
-from hearth.cli.target import with_places
+from hearth.cli import config_changes, daemon_choice
+from hearth.cli.daemon_choice import with_places
+from hearth.cli.messages import completed, confirm, json_option, json_text, print_json, suggestion, tell
 from hearth.config import editor
 from hearth.config import show as config_show
 from hearth.config.loader import FILE_LIMIT_BYTES, read_file
@@ -21,7 +21,7 @@ from hearth.config.value_kinds import BadValue
 from hearth.errors import ConfigError
 from hearth.host import private_files
 from hearth.ops import edit_config
-from hearth.output import documents, status_lines, table, terminal
+from hearth.output import status_lines, table, terminal
 from hearth.paths import Places
 from hearth.secrets import references
 
@@ -47,7 +47,7 @@ def config() -> None:
 
 
 @config.command()
-@documents.json_option("Print the path, and whether the file exists, as JSON.")
+@json_option("Print the path, and whether the file exists, as JSON.")
 @with_places
 def path(places: Places, as_json: bool) -> None:
     """Print the path of the file that is read, or would be if it existed.
@@ -59,7 +59,7 @@ def path(places: Places, as_json: bool) -> None:
       hearth config path --json | jq .exists
     """
     found = places.config_file()
-    documents.tell(as_json, {"path": found, "exists": os.path.exists(found)}, found)
+    tell(as_json, {"path": found, "exists": os.path.exists(found)}, found)
 
 
 @config.command()
@@ -76,9 +76,9 @@ def show(places: Places, as_json: bool) -> None:
       hearth config show
       HEARTH_IDLE_TIMEOUT=0 hearth config show --json | jq .settings.idle_timeout
     """
-    found = target.examined(places)
+    found = daemon_choice.examined(places)
     if as_json:
-        documents.show(config_show.document(found))
+        print_json(config_show.document(found))
         return
     rows = [
         (name, json.dumps(setting["value"]), str(setting["origin"]))
@@ -92,7 +92,7 @@ def show(places: Places, as_json: bool) -> None:
 
 
 def _show_entry(title: str, entry: Mapping[str, Any]) -> None:
-    click.echo("\n".join(["", title, *(f"  {key} = {documents.text(value, None)}" for key, value in entry.items())]))
+    click.echo("\n".join(["", title, *(f"  {key} = {json_text(value, None)}" for key, value in entry.items())]))
 
 
 @config.command()
@@ -118,7 +118,7 @@ def check(places: Places, as_json: bool) -> int:
         servers = status_lines.count(len(found.config.servers), "MCP server")
         state = f"is right: {servers}" if found.config.hash else "does not exist, so the defaults hold"
         lines.append(f"{found.path} {state}.")
-    documents.tell(as_json, {"path": found.path, "problems": found.problems, "warnings": warnings}, *lines)
+    tell(as_json, {"path": found.path, "problems": found.problems, "warnings": warnings}, *lines)
     return ConfigError.exit_code if found.problems else 0
 
 
@@ -126,7 +126,7 @@ def check(places: Places, as_json: bool) -> int:
 
 
 @config.command(short_help="Change the file in your editor.")
-@documents.json_option("Print what was changed as JSON; asks nothing.")
+@json_option("Print what was changed as JSON; asks nothing.")
 @with_places
 def edit(places: Places, as_json: bool) -> None:
     """Open the config in your editor ($VISUAL, $EDITOR or what the system has), check what was saved and put it in
@@ -162,7 +162,7 @@ def _offer_another_try(path: str, text: bytes, error: ConfigError, as_json: bool
     if not as_json and sys.stdin.isatty():
         for problem in error.problems:
             click.echo(f"{click.style('problem:', fg='red')} {problem}", err=True)
-        if asking.confirm("The config is not changed. Edit again?"):
+        if confirm("The config is not changed. Edit again?"):
             return
         error = ConfigError([])
     kept = f"{path}.rejected"
@@ -173,7 +173,7 @@ def _offer_another_try(path: str, text: bytes, error: ConfigError, as_json: bool
 def _say(as_json: bool, changed: edit_config.Changed, daemon: str | None) -> None:
     document = config_changes.document("edited", os.path.basename(changed.path), changed, False, [], daemon)
     said = "is not changed." if daemon is None else f"is changed. {daemon}"
-    documents.tell(as_json, document, f"{changed.path} {said}")
+    tell(as_json, document, f"{changed.path} {said}")
 
 
 # --- get and set
@@ -195,14 +195,14 @@ class KeyName(NamedTuple):
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    places = target.places_of(ctx)
-    servers = target.configured(places) if places else {}
+    places = daemon_choice.places_of(ctx)
+    servers = daemon_choice.configured(places) if places else {}
     return completed(key_names(servers), incomplete)
 
 
 @config.command(short_help="Print one value.")
 @click.argument("key", shell_complete=_complete)
-@documents.json_option("Print the key, its value and where it comes from as JSON.")
+@json_option("Print the key, its value and where it comes from as JSON.")
 @with_places
 def get(places: Places, key: str, as_json: bool) -> None:
     """Print one value of the configuration in force: of a setting, of a server or of a key of a server. Texts are
@@ -216,7 +216,7 @@ def get(places: Places, key: str, as_json: bool) -> None:
       hearth config get mcpServers.github.command
       hearth config get mcpServers.github --json | jq .value.args
     """
-    found = target.examined(places)
+    found = daemon_choice.examined(places)
     name = parse_key(key, found.config.servers)
     if name.setting:
         value, origin = config_show.setting_value(found.config, name.setting), found.origin(name.setting)
@@ -224,8 +224,8 @@ def get(places: Places, key: str, as_json: bool) -> None:
         server = name.server or ""
         entry = config_show.server(found.config.servers[server])
         value, origin = entry.get(name.key) if name.key else entry, found.server_origin(server)
-    shown = value if isinstance(value, str) else documents.text(value, None)
-    documents.tell(as_json, {"key": key, "value": value, "origin": origin}, shown)
+    shown = value if isinstance(value, str) else json_text(value, None)
+    tell(as_json, {"key": key, "value": value, "origin": origin}, shown)
 
 
 @config.command("set", short_help="Change one value.")

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import click
 
-from hearth.cli.messages import note
-from hearth.cli.target import with_places
+from hearth.cli.daemon_choice import with_places
+from hearth.cli.messages import json_option, note, print_json
 from hearth.config.schema import SERVER_KEYS, nearest, unknown
 from hearth.config.value_kinds import BadValue
 from hearth.ops import edit_config
 from hearth.ops.edit_config import Change, Changed
-from hearth.output import documents, table
+from hearth.output import table
 from hearth.paths import Places
 
 
@@ -80,7 +80,7 @@ class ConfigEdit(NamedTuple):
     ) -> None:
         """Print a change: a document with the notes, or these warnings and the lines; for a dry run, the diff."""
         if self.as_json:
-            documents.show(document(action, name, changed, self.dry_run, notes, daemon))
+            print_json(document(action, name, changed, self.dry_run, notes, daemon))
             return
         note(*warnings)
         click.echo("\n".join(diff(changed) if self.dry_run and is_shown else lines))
@@ -90,7 +90,7 @@ def with_edit(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--dry-run`, `--json` and the target options to a verb, and pass it `edit` instead of them."""
 
     @click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
-    @documents.json_option()
+    @json_option()
     @with_places
     @functools.wraps(function)
     def verb(*arguments: Any, places: Places, dry_run: bool, as_json: bool, **options: Any) -> Any:

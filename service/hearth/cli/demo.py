@@ -10,11 +10,13 @@ from statistics import median
 
 import click
 
-from hearth.cli.target import WholeNumber
+from hearth.cli.daemon_choice import WholeNumber
+from hearth.cli.messages import tell
 from hearth.clients.launcher import bridge_file
 from hearth.demo.scratch import PROFILE
 from hearth.demo.stage import Commands, Report, Side, run
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
+from hearth.output.status_lines import count
 from hearth.output.table import box
 from hearth.output.terminal import Spinner
 from hearth.paths import Places
@@ -47,7 +49,7 @@ def demo(agents: int, as_json: bool) -> int:
     bridge = [sys.executable, "-I", "-S", bridge_file(), *places.arguments()]
     with Spinner("preparing a scratch home") as spinner:
         report = run(Commands(bridge, status), agents, spinner.tell)
-    documents.tell(as_json, report.as_document(), *report_lines(report, terminal.shows_unicode(), _program()))
+    tell(as_json, report.as_document(), *report_lines(report, terminal.shows_unicode(), _program()))
     return 0 if is_good(report) else 1
 
 
@@ -73,18 +75,18 @@ def figures(report: Report, apart: Side, unicode: bool) -> list[str]:
     """Return the table that compares shared with separate servers."""
     servers = " and ".join(report.servers)
     title = f"{report.agents} agents that use {servers}".ljust(LABEL_CELLS)
-    count = report.agents
+    agents = report.agents
     groups: list[dict[str, Callable[[Side], str]]] = [
         {"processes of MCP servers": lambda side: str(len(side.server_pids))},
         {
             f"memory of everything ({report.measure})": lambda side: megabytes(side.total_bytes),
             "  MCP servers": lambda side: megabytes(side.servers_bytes),
             "  daemon": lambda side: megabytes(side.daemon_bytes),
-            f"  {count} bridges": lambda side: megabytes(side.bridges_bytes),
+            f"  {agents} bridges": lambda side: megabytes(side.bridges_bytes),
         },
         {
-            f"first answer, {count} agents at once, none running": lambda side: _ms(side.together.first_answer),
-            f"tools listed, {count} agents at once, none running": lambda side: _ms(side.together.tools_listed),
+            f"first answer, {agents} agents at once, none running": lambda side: _ms(side.together.first_answer),
+            f"tools listed, {agents} agents at once, none running": lambda side: _ms(side.together.tools_listed),
             "first answer, one more agent": lambda side: _ms(side.one_more.first_answer),
             "tools listed, one more agent": lambda side: _ms(side.one_more.tools_listed),
         },
@@ -96,11 +98,14 @@ def figures(report: Report, apart: Side, unicode: bool) -> list[str]:
 def proofs(report: Report, unicode: bool) -> list[str]:
     """Return the results that do not fit into two columns of figures."""
     kill, idle = report.kill, report.idle
+    greeted = f"{report.daemon_ids.count(report.daemon_ids[0])} of {report.agents} agents"
+    pids = " and ".join(f"pid {pid}" for pid in sorted(set(report.answered_by)))
+    eras = " and ".join(f"{report.eras.count(era)} {era}" for era in dict.fromkeys(report.eras))
     rows = [
-        ["one daemon", f"pid {report.daemon_pid} greeted {_daemons(report)}; the first bridge lit it"],
-        ["one server", f"{len(report.answered_by)} agents asked who answers: {_pids(report.answered_by)}"],
+        ["one daemon", f"pid {report.daemon_pid} greeted {greeted}; the first bridge lit it"],
+        ["one server", f"{len(report.answered_by)} agents asked who answers: {pids}"],
         ["one counter", f"each agent counted once, they got {' '.join(map(str, sorted(report.counts)))}"],
-        ["both eras", f"{_eras(report.eras)} of MCP on the same servers"],
+        ["both eras", f"{eras} of MCP on the same servers"],
         [
             "kill -9",
             f"pid {kill.pid_before} killed with {kill.calls} calls in flight: {kill.answered} of {kill.calls}"
@@ -108,10 +113,7 @@ def proofs(report: Report, unicode: bool) -> list[str]:
             f" {report.agents} bridges alive",
         ],
         ["idle exit", f"pid {idle.pid} gone {idle.seconds:.1f} s after the last agent left"],
-        [
-            "left behind",
-            f"{_count(report.processes_left, 'process', 'es')}, {_count(report.files_left, 'file', 's')}",
-        ],
+        ["left behind", f"{count(report.processes_left, 'process', 'es')}, {count(report.files_left, 'file')}"],
     ]
     return box([rows], unicode)
 
@@ -165,20 +167,3 @@ def megabytes(size: float) -> str:
 
 def _ms(seconds: Sequence[float]) -> str:
     return f"{median(seconds) * 1000:.0f} ms"
-
-
-def _daemons(report: Report) -> str:
-    same = sum(each == report.daemon_ids[0] for each in report.daemon_ids)
-    return f"{same} of {report.agents} agents"
-
-
-def _pids(pids: Sequence[int]) -> str:
-    return " and ".join(f"pid {pid}" for pid in sorted(set(pids)))
-
-
-def _eras(eras: Sequence[str]) -> str:
-    return " and ".join(f"{eras.count(era)} {era}" for era in dict.fromkeys(eras))
-
-
-def _count(number: int, noun: str, plural: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else plural}"

@@ -1,52 +1,62 @@
-"""The `hearth` command: the group of verbs, each loaded when it is called."""
+"""The `hearth` command: the group of verbs, each loaded when it is called; `hearth help` and `hearth version`."""
 
 import difflib
 import importlib
+import json
 import os
+import sys
 from keyword import iskeyword
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from hearth import __version__
-from hearth.cli.messages import report
-from hearth.cli.target import target_options
+from hearth.cli.daemon_choice import target_options
+from hearth.cli.messages import completed, json_option, report, tell
 from hearth.output import terminal
 
 # Each verb with its module. The order and the headings are those of the help.
 SECTIONS: dict[str, dict[str, str]] = {
-    "Try it": {"savings": "servers.savings", "demo": "demo", "help": "help"},
+    "Try it": {"savings": "servers.savings", "demo": "demo", "help": "main"},
     "Set up": {
         "setup": "clients.setup",
         "import": "clients.import_",
         "install": "daemon.install",
-        "uninstall": "daemon.uninstall",
+        "uninstall": "daemon.install",
         "add": "servers.add",
-        "remove": "servers.enable",
-        "enable": "servers.enable",
-        "disable": "servers.enable",
-        "pack": "servers.enable",
+        "remove": "servers.add",
+        "enable": "servers.add",
+        "disable": "servers.add",
+        "pack": "servers.add",
         "connect": "clients.connect",
         "disconnect": "clients.connect",
         "config": "config",
         "secret": "secret",
         "auth": "auth",
         "token": "daemon.serve",
+        "role": "policy.role",
         "completion": "completion",
     },
     "Look": {
         "status": "daemon.status",
         "sessions": "daemon.status",
-        "upstreams": "servers.upstreams",
-        "ls": "servers.upstreams",
-        "ps": "servers.upstreams",
+        "upstreams": "daemon.status",
+        "ls": "daemon.status",
+        "ps": "daemon.status",
         "tools": "tools.tools",
         "logs": "daemon.logs",
         "events": "daemon.status",
+        "audit": "policy.audit",
         "doctor": "daemon.doctor",
-        "version": "help",
+        "version": "main",
     },
     "Act": {"call": "tools.call", "stop": "daemon.stop", "restart": "daemon.stop", "reload": "daemon.stop"},
+    "Decide": {
+        "approvals": "policy.approvals",
+        "approve": "policy.approvals",
+        "deny": "policy.approvals",
+    },
     "Run": {"serve": "daemon.serve", "bridge": "daemon.serve"},
 }
 # Verbs that act on the user's whole installation, or on nothing: the option would promise what they do not do.
@@ -118,16 +128,12 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
     """
     if not terminal.shows_colour(os.environ):
         ctx.color = False
-    if ctx.invoked_subcommand in WITHOUT_TARGET:
-        _refuse_target(ctx.invoked_subcommand, options)
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
-
-
-def _refuse_target(verb: str, options: dict[str, Any]) -> None:
+    verb = ctx.invoked_subcommand
     for name in ("profile", "config"):
-        if options.get(name):
+        if verb in WITHOUT_TARGET and options.get(name):
             raise click.UsageError(f"`hearth {verb}` is not about one daemon: leave out --{name}.")
+    if verb is None:
+        click.echo(ctx.get_help())
 
 
 def main(args: list[str] | None = None) -> int:
@@ -143,3 +149,86 @@ def main(args: list[str] | None = None) -> int:
     except BaseException as error:  # the outermost handler: `report` raises unknown errors again
         return report(error)
     return outcome if isinstance(outcome, int) else 0
+
+
+# --- `hearth help` and `hearth version`
+
+
+def _complete_verb(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    try:
+        found = _find(ctx.find_root(), ctx.params.get("verb") or ())
+    except click.UsageError:
+        return []
+    names = found.command.list_commands(found) if isinstance(found.command, click.Group) else []
+    return completed(names, incomplete)
+
+
+@click.command(short_help="Explain a verb.")
+@click.argument("verb", nargs=-1, metavar="[VERB]...", shell_complete=_complete_verb)
+@json_option("Print the verbs, or the named one, with their options as JSON.")
+@click.pass_context
+def help(ctx: click.Context, /, verb: tuple[str, ...], as_json: bool) -> None:
+    """Explain a verb, as `hearth VERB --help` does; without one, list all of them.
+    Exits with 2 when there is no such verb.
+
+    \b
+    Examples:
+      hearth help
+      hearth help connect
+      hearth help config set
+      hearth help --json | jq -r '.verbs[].name'
+    """
+    found = _find(ctx.find_root(), verb)
+    tell(as_json, _document(found), found.get_help())
+
+
+def _find(context: click.Context, words: tuple[str, ...]) -> click.Context:
+    """Return the context of the command that the words name. Raises click.UsageError."""
+    for word in words:
+        group = context.command
+        command = group.get_command(context, word) if isinstance(group, click.Group) else None
+        if command is None:
+            near = nearest(word) if context.parent is None else None
+            hint = f"Did you mean {near!r}?" if near else f"`{context.command_path} --help` lists what there is."
+            raise click.UsageError(f"There is no verb {' '.join(words)!r}. {hint}", context)
+        context = click.Context(command, parent=context, info_name=word)
+    return context
+
+
+def _document(context: click.Context) -> dict[str, Any]:
+    command = context.command
+    options = [
+        {"names": [*each.opts, *each.secondary_opts], "takesValue": not each.is_flag, "help": each.help}
+        for each in command.get_params(context)
+        if isinstance(each, click.Option)
+    ]
+    found: dict[str, Any] = {
+        "name": context.command_path,
+        "summary": command.get_short_help_str(100),
+        "usage": " ".join([context.command_path, *command.collect_usage_pieces(context)]),
+        "options": options,
+    }
+    if isinstance(command, click.Group):
+        below = ((name, command.get_command(context, name)) for name in command.list_commands(context))
+        found["verbs"] = [
+            {"name": name, "summary": each.get_short_help_str(100)} for name, each in below if each is not None
+        ]
+    return found
+
+
+@click.command(short_help="Print the version.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def version(as_json: bool) -> None:
+    """Print the version of this command, not of a daemon that may run (that is in `hearth status`).
+
+    \b
+    Examples:
+      hearth version
+      hearth version --json
+    """
+    import platform
+
+    from hearth.wire.frames import PROTOCOL_VERSION
+
+    known = {"version": __version__, "protocol": PROTOCOL_VERSION, "python": platform.python_version()}
+    click.echo(json.dumps({**known, "executable": sys.executable}) if as_json else f"hearth {__version__}")

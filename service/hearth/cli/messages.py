@@ -1,4 +1,6 @@
-"""Messages of the command line. A failure is one sentence on stderr and one exit code; no other module maps them.
+"""Messages of the command line, JSON documents for programs, and questions to the user; `ops` decides, this asks.
+
+A failure is one sentence on stderr and one exit code; no other module maps them.
 
 0  done, or there was nothing to do
 1  something is wrong, and the sentence says what
@@ -11,16 +13,25 @@
 
 import errno
 import io
+import json
 import os
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from hearth.errors import ConfigError, HearthError
-from hearth.output.table import harmless
-from hearth.output.terminal import shows_colour
+from hearth import masking
+from hearth.errors import ConfigError, HearthError, Refused
+from hearth.output.table import clean, harmless
+from hearth.output.terminal import Spinner, shows_colour, width
+
+if TYPE_CHECKING:
+    from hearth.clients.importer.placeholders import Input
+    from hearth.control_client.connection import ControlConnection
+    from hearth.control_client.running_daemon import RunningDaemon
 
 INTERRUPTED = 130
 # Exit code that a shell reports for SIGPIPE: `hearth logs | head` is no failure worth a message.
@@ -91,3 +102,100 @@ def suggestion(word: str, known: Iterable[str], otherwise: str) -> str:
 def completed(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
     """Return the names that begin with the typed text, for completion."""
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+# --- JSON
+
+
+def json_option(help_text: str = "Print what was done as JSON.") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add `--json` to a command, which gets it as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help=help_text)
+
+
+def json_text(document: object, indent: int | None = 2) -> str:
+    """Return a document as JSON, with every terminal control character escaped."""
+    return masking.escaped(json.dumps(document, indent=indent, ensure_ascii=False))
+
+
+def print_json(document: object) -> None:
+    """Print a document on standard output."""
+    click.echo(json_text(document))
+
+
+def tell(as_json: bool, document: object, *lines: str) -> None:
+    """Print a document for programs, or these lines for people."""
+    if as_json:
+        print_json(document)
+    elif lines:
+        click.echo("\n".join(lines))
+
+
+# --- questions
+
+
+def can_ask() -> bool:
+    """Return whether a user at a terminal can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def confirm(question: str, default: bool = False) -> bool:
+    """Ask for yes or no."""
+    try:
+        return click.confirm(question, default=default, err=True)
+    except click.Abort:
+        # The cursor is still on the line of the question.
+        click.echo(err=True)
+        raise
+
+
+def ask(obstacle: str, action: str, as_json: bool = False) -> None:
+    """Ask whether to go on. Raises Refused for a no, without a terminal, and for a program that reads JSON."""
+    if as_json:
+        raise Refused(f"{obstacle}, and --json asks nothing: say --yes to {action} anyway")
+    if not sys.stdin.isatty():
+        raise Refused(f"{obstacle} and no terminal to ask at: say --yes to {action} anyway")
+    if not confirm(f"{obstacle}. {action.capitalize()} anyway?"):
+        raise Refused("nothing was done")
+
+
+def ask_about_sessions(control: "ControlConnection", action: str, yes: bool, as_json: bool = False) -> None:
+    """Let the user decide when sessions are attached. Raises Refused for a no, and when no user can be asked.
+
+    HTTP sessions between two requests outlive the daemon, so their clients notice nothing.
+    """
+    if yes:
+        return
+    from hearth.output import status_lines  # with pathlib, which `hearth version` saves
+
+    attached = [each for each in control.status().get("sessions") or [] if not status_lines.is_idle(each)]
+    if not attached:
+        return
+    for line in status_lines.session_lines(attached, time.time(), width()):
+        click.echo(line, err=True)
+    ask(f"{status_lines.count(len(attached), 'session')} attached", action, as_json)
+
+
+def stop_daemon(control: "ControlConnection", daemon: "RunningDaemon", restart: bool, seconds: float) -> None:
+    """Stop the daemon, with a spinner until it has ended. Raises as `RunningDaemon.end` does."""
+    with Spinner(f"waiting for the calls in flight, then for pid {daemon.pid} to go"):
+        daemon.end(control, restart, seconds)
+
+
+def ask_for_input(question: "Input") -> str:
+    """Ask for the value of a VS Code input; the input of a password is hidden."""
+    return str(
+        click.prompt(
+            clean(question.description),
+            default=question.default,
+            hide_input=question.is_password,
+            show_default=not question.is_password,
+            type=click.Choice(question.choices) if question.choices else str,
+            err=True,
+        )
+    )
+
+
+def ask_to_store_secret(name: str) -> bool:
+    """Ask whether to store a secret in the keyring, with only a reference in the file."""
+    question = f"{clean(name)} looks like a secret. Keep it in the keyring, and only a reference in the file?"
+    return click.confirm(question, default=True, err=True)

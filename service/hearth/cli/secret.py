@@ -7,11 +7,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from hearth import config as configuration
-from hearth.cli.messages import completed
-from hearth.cli.target import places_of, with_places
+from hearth.cli.daemon_choice import places_of, with_places
+from hearth.cli.messages import completed, json_option, tell
 from hearth.control_client import running_daemon
 from hearth.errors import VaultError
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
 from hearth.output.terminal import Spinner
 from hearth.paths import Places
 from hearth.secrets import references
@@ -56,7 +56,7 @@ def _users(places: Places) -> dict[str, list[str]]:
 
 @secret.command("set", context_settings={"allow_extra_args": True})
 @click.argument("name", shell_complete=_names)
-@documents.json_option()
+@json_option()
 @with_places
 def set_(places: Places, name: str, as_json: bool) -> None:
     """Store a secret, in place of a former one of that name. The value is asked for without being shown, or
@@ -84,7 +84,7 @@ def set_(places: Places, name: str, as_json: bool) -> None:
     if restart:
         command = " ".join(["hearth", "restart", *places.arguments()])
         said.append(f"{table.clean(', '.join(restart))}: taken at the next start; now: {command}")
-    documents.tell(as_json, {"name": name, "where": where, "reference": reference, "needRestart": restart}, *said)
+    tell(as_json, {"name": name, "where": where, "reference": reference, "needRestart": restart}, *said)
 
 
 def _value(name: str) -> str:
@@ -144,9 +144,7 @@ def list_(places: Places, as_json: bool) -> None:
         for name in [str(entry["name"])]
     ]
     lines = table.columns(("NAME", "SINCE", "WHERE", "SERVERS"), rows, terminal.width())
-    documents.tell(
-        as_json, entries, *(lines if rows else ["No secret is stored. `hearth secret set NAME` stores one."])
-    )
+    tell(as_json, entries, *(lines if rows else ["No secret is stored. `hearth secret set NAME` stores one."]))
 
 
 def _age(changed_at: object) -> str:
@@ -155,7 +153,7 @@ def _age(changed_at: object) -> str:
 
 @secret.command("remove")
 @click.argument("name", shell_complete=_names)
-@documents.json_option()
+@json_option()
 @with_places
 def remove(places: Places, name: str, as_json: bool) -> None:
     """Forget a secret, in the keyring or wherever it lies. Servers that refer to it no longer start; those that
@@ -174,4 +172,4 @@ def remove(places: Places, name: str, as_json: bool) -> None:
     said = [f"Removed {table.clean(name)}."]
     if users:
         said.append(f"{table.clean(', '.join(users))}: refers to it in the config, and will not start without it.")
-    documents.tell(as_json, {"name": name, "removed": True, "servers": users}, *said)
+    tell(as_json, {"name": name, "removed": True, "servers": users}, *said)

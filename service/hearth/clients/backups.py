@@ -341,22 +341,13 @@ def imported(table: Table, name: str) -> str | None:
     return _read_record().get(_key(table, name))
 
 
-def remember(table: Table, name: str, server: str) -> None:
-    """Record the name of the server that an entry was imported as. Raises FileAccessError, Refused."""
-    remember_all([(table, name, server)])
+def remember(imported: Iterable[tuple[Table, str, str]]) -> Former:
+    """Record which entries (table and name) were imported as which servers, as `put_records` does."""
+    return put_records({_key(table, name): server for table, name, server in imported})
 
 
-def remember_all(imported: Iterable[tuple[Table, str, str]]) -> Former:
-    """Record several imports, all or none. Return the argument for `take_back`. Raises FileAccessError, Refused."""
-    return _changed({_key(table, name): server for table, name, server in imported})
-
-
-def take_back(former: Former) -> None:
-    """Restore the records that `remember_all` changed. Raises FileAccessError, Refused."""
-    _changed(former)
-
-
-def _changed(new: Former) -> Former:
+def put_records(new: Former) -> Former:
+    """Change records of imports, all or none; return what they were. Raises FileAccessError, Refused."""
     if not new:
         return {}
     make_private(folder())

@@ -17,15 +17,15 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hearth.clients import connector, discovery, launcher
+from hearth.clients import bridge_entries, discovery, launcher
 from hearth.clients.backups import Trace
-from hearth.clients.connector import EditStep, EntryChange, TableOutcome
+from hearth.clients.bridge_entries import EditStep, EntryChange, TableOutcome
 from hearth.clients.table import KINDS, USER, Machine, Table
 from hearth.config import editor
 from hearth.config.document import parse
 from hearth.errors import ConfigError
 from hearth.host import system
-from hearth.host.posix.lasting_paths import lasting
+from hearth.host.lasting_paths import lasting
 from hearth.paths import Places
 
 # Clients with hooks, by their name for `hearth hook --client`.
@@ -197,11 +197,11 @@ def connect(
 ) -> TableOutcome:
     """Add Hearth's hooks to a client's file, or renew them. Raises ConfigError, Refused, FileAccessError.
 
-    `connector.disconnect` undoes it.
+    `bridge_entries.disconnect` undoes it.
     """
     extra = [*places.bridge_arguments(), *(["--token-file", token_file] if token_file else [])]
     wanted = groups(HOOKED[table.client], command_here(write=not dry_run), hook_wait, extra)
-    return connector.changed(table, dry_run, lambda data, trace: _connected(table, wanted, data, trace))
+    return bridge_entries.changed(table, dry_run, lambda data, trace: _connected(table, wanted, data, trace))
 
 
 def installed(table: Table) -> dict[str, list[dict[str, Any]]]:
@@ -229,7 +229,7 @@ def _connected(table: Table, wanted: Mapping[str, dict[str, Any]], data: bytes |
     document = parse(table.path, data or b"")
     known = _lists(table, document.tree)
     others = editor.value_at(document.tree, table.keys) or {}
-    ours = {splice.name: splice for splice in connector.splices_of(trace, table)}
+    ours = {splice.name: splice for splice in bridge_entries.splices_of(trace, table)}
     values: dict[str, list[Any]] = {}
     for name, group in wanted.items():
         if others.get(name) is not None and name not in known:
@@ -249,12 +249,12 @@ def _connected(table: Table, wanted: Mapping[str, dict[str, Any]], data: bytes |
     splices = [
         ours[name]._replace(entry=[value[-1]])
         if name in ours
-        else connector.splice_for(table, name, [value[-1]], document, texts.get(name), data)
+        else bridge_entries.splice_for(table, name, [value[-1]], document, texts.get(name), data)
         for name, value in values.items()
     ]
     outcome = TableOutcome(table, changes, notes, is_made=data is None)
-    made, is_lossy = connector.traced(table, data, new, trace, splices)
-    return connector.keeping(EditStep(outcome, new, made), trace, is_lossy)
+    made, is_lossy = bridge_entries.traced(table, data, new, trace, splices)
+    return bridge_entries.keeping(EditStep(outcome, new, made), trace, is_lossy)
 
 
 def _with_lists(table: Table, data: bytes, values: Mapping[str, list[Any]], texts: Mapping[str, str]) -> bytes:

@@ -17,7 +17,7 @@ from hearth import places
 from hearth.errors import HearthError
 from hearth.host import private_files, system
 from hearth.host.folders import make_private
-from hearth.host.posix.lasting_paths import lasting
+from hearth.host.lasting_paths import lasting
 from hearth.paths import Places
 
 NAME = "hearth-bridge"
@@ -53,8 +53,6 @@ sys.exit(main(sys.argv[1:]))
 """
 _BRIDGE = ("hearth", "bridge")
 _PACKAGES = re.compile(r'"site-packages"\), (?P<quote>[\'"])(?P<folder>.*)(?P=quote)\):$', re.MULTILINE)
-
-__all__ = ["bridge_command", "bridge_file", "client_config"]
 
 
 # --- pure

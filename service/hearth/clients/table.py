@@ -102,10 +102,6 @@ def _claude_code(machine: Machine) -> list[ConfigPlace]:
     ]
 
 
-def _claude_code_signs(machine: Machine) -> list[str]:
-    return [machine.named("CLAUDE_CONFIG_DIR") or machine.at_home(".claude")]
-
-
 def _claude_desktop(machine: Machine) -> list[ConfigPlace]:
     name = "claude_desktop_config.json"
     places = [ConfigPlace(machine.join(machine.app_config(), "Claude", name), _SERVERS)]
@@ -186,10 +182,6 @@ def _jetbrains(machine: Machine) -> list[ConfigPlace]:
     ]
 
 
-def _jetbrains_signs(machine: Machine) -> list[str]:
-    return [machine.at_home(".junie")]
-
-
 KINDS = {
     kind.name: kind
     for kind in (
@@ -201,7 +193,7 @@ KINDS = {
             ((".mcp.json",),),
             _SERVERS,
             ("claude",),
-            _claude_code_signs,
+            lambda machine: [machine.named("CLAUDE_CONFIG_DIR") or machine.at_home(".claude")],
             has_local=True,
         ),
         ClientKind("claude-desktop", "Claude Desktop", "plain", _claude_desktop, (), _SERVERS),
@@ -231,7 +223,7 @@ KINDS = {
             ((".junie", "mcp", "mcp.json"),),
             _SERVERS,
             ("junie",),
-            _jetbrains_signs,
+            lambda machine: [machine.at_home(".junie")],
         ),
     )
 }

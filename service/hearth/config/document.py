@@ -24,7 +24,8 @@ class Document:
         self.path = path
         self.text = text
         self._last = (0, 1)  # the last position that was asked for, and its line
-        self.is_json = _is_json(path, text)
+        # No TOML document begins with a brace or a slash. A bracket may begin either format: then the suffix decides.
+        self.is_json = text.lstrip().startswith(("{", "//", "/*")) or path.lower().endswith((".json", ".jsonc"))
         self.tree: dict[str, Any] = {}
         if text.strip():
             try:
@@ -104,11 +105,6 @@ def parse(path: str, data: bytes) -> Document:
         line = data.count(b"\n", 0, exc.start) + 1
         raise ConfigError([f"{path}:{line}: is not text in UTF-8; save the file as UTF-8"]) from None
     return Document(path, text.removeprefix("\ufeff").replace("\r\n", "\n"))
-
-
-def _is_json(path: str, text: str) -> bool:
-    # No TOML document begins with a brace or a slash. A bracket may begin either format: then the suffix decides.
-    return text.lstrip().startswith(("{", "//", "/*")) or path.lower().endswith((".json", ".jsonc"))
 
 
 def _line_in(place: str) -> int | None:

@@ -26,11 +26,12 @@ _ODD = "is written in a way that cannot be changed without changing something el
 # --- Hearth's own config
 
 
-def added(path: str, data: bytes, name: str, entry: Entry) -> bytes:
-    """Return the config with that server added, or replaced if there is one of that name. Raises ConfigError."""
-    file = _File(path, data)
-    if file.document.is_json and not file.text.strip():
-        return first(path, name, entry)
+def added(path: str, data: bytes | None, name: str, entry: Entry) -> bytes:
+    """Return the config, or a new one, with that server added, or replaced if there is one. Raises ConfigError."""
+    file = _File(path, blank(path) if data is None else data)
+    if file.document.is_json and (data is None or not file.text.strip()):
+        # With the table of servers, so that each key of the entry gets a line.
+        file = _File(path, b'{\n  "mcpServers": {}\n}\n')
     with _refusing(path, f"put the server {name!r} into it by hand"):
         return file.put(file.own_keys(), {name: entry})
 
@@ -40,13 +41,6 @@ def removed(path: str, data: bytes, name: str) -> bytes:
     file = _File(path, data)
     with _refusing(path, f"take the server {name!r} out of it by hand"):
         return file.take((*file.own_keys(), name))
-
-
-def first(path: str, name: str, entry: Entry) -> bytes:
-    """Return a new config with that server in it."""
-    if path.lower().endswith((".json", ".jsonc")):
-        return added(path, b'{\n  "mcpServers": {}\n}\n', name, entry)
-    return added(path, HEADER.encode(), name, entry)
 
 
 def assigned(path: str, data: bytes | None, at: Keys, value: object) -> bytes:
@@ -177,8 +171,7 @@ class _File:
     def take(self, at: Keys) -> bytes:
         keys, name = at[:-1], at[-1]
         table = {other: entry for other, entry in value_at(self.document.tree, keys).items() if other != name}
-        meant = _with(self.document.tree, keys, table)
-        return self._checked(self._edits.remove(at), meant, keys)
+        return self._checked(self._edits.remove(at), _with(self.document.tree, keys, table), keys)
 
     def written(self, at: Keys) -> str:
         raw, offset = _raw(self._data)

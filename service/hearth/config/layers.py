@@ -111,7 +111,7 @@ class Examination:
                 self.warn((), f"there is no {SERVERS} in this file, hence no server")
         for key, value in tree.items():
             if key == self._servers_key:
-                self._take_servers(key, value)
+                self._values["servers"] = MappingProxyType(_read_servers(self, key, value))
             elif key == PACKS_KEY:
                 self._take_packs(value)
             elif key in TABLES:
@@ -128,9 +128,6 @@ class Examination:
         for path in ((), (self._servers_key,), (PACKS_KEY,), *entries):
             for key in self.document.repeated_keys(path):
                 self.warn((*path, key), f"key {key!r} is written more than once; only the last one counts")
-
-    def _take_servers(self, key: str, value: object) -> None:
-        self._values["servers"] = MappingProxyType(_read_servers(self, key, value))
 
     def _take_packs(self, table: object) -> None:
         if not isinstance(table, dict):
@@ -208,30 +205,22 @@ class Examination:
             if not variable.startswith("HEARTH_") or variable in OTHER_VARIABLES or not environ[variable]:
                 continue
             if variable in names:
-                self._take_text(names[variable], environ[variable], variable)
-            else:
-                self._warn_of_variable(variable, names)
-
-    def _warn_of_variable(self, variable: str, known: Mapping[str, str]) -> None:
-        if suggestion := nearest(variable, known, SLIP_RATIO):
-            self.warnings.append(f"the variable {variable} is not known; did you mean {suggestion}?")
+                self._take_value(names[variable], environ[variable], variable)
+            elif suggestion := nearest(variable, names, SLIP_RATIO):
+                self.warnings.append(f"the variable {variable} is not known; did you mean {suggestion}?")
 
     def read_flags(self, flags: Mapping[str, object]) -> None:
         """Take the flags of a command line, by the settings' names; None means not given."""
         for setting, value in flags.items():
             if value is not None and setting not in SETTINGS:
                 self.problems.append(f"{flag_of(setting)} is not a setting")
-            elif isinstance(value, str):
-                self._take_text(setting, value, flag_of(setting))
             elif value is not None:
                 self._take_value(setting, value, flag_of(setting))
 
-    def _take_text(self, setting: str, text: str, origin: str) -> None:
-        self._take_value(setting, SETTINGS[setting].from_text(text), origin)
-
     def _take_value(self, setting: str, value: object, origin: str) -> None:
+        kind = SETTINGS[setting]
         try:
-            self._keep(setting, SETTINGS[setting].check(value), origin)
+            self._keep(setting, kind.check(kind.from_text(value) if isinstance(value, str) else value), origin)
         except BadValue as exc:
             self.problems.append(f"{origin} {exc}")
 
@@ -256,8 +245,7 @@ def _read_servers(examination: Examination, key: str, table: object) -> dict[str
     if not isinstance(table, dict):
         examination.problem((key,), f"{key} must be a table of servers, not {described(table)}")
         return {}
-    readers = [_EntryReader(examination, (key, name), name) for name in table]
-    specs = [reader.read(table[reader.name]) for reader in readers]
+    specs = [_EntryReader(examination, (key, name), name).read(entry) for name, entry in table.items()]
     return {spec.name: spec for spec in specs if spec}
 
 
@@ -274,7 +262,10 @@ class _EntryReader:
 
     def read(self, entry: object) -> ServerSpec | None:
         """Return the server, or None if it cannot be used."""
-        self._check_name()
+        if not self.name.strip():
+            self._problem((), "needs a name")
+        elif not _PLAIN.issuperset(self.name):
+            self._warn((), "has characters in its name that tools' names get '_' for; use letters, digits, '_', '-'")
         if not isinstance(entry, dict):
             self._problem((), f"must be a table with a command or a url, not {described(entry)}")
             return None
@@ -287,12 +278,6 @@ class _EntryReader:
         if self._failed:
             return None
         return ServerSpec(name=self.name, **self._values)  # type: ignore[arg-type]  # each was checked
-
-    def _check_name(self) -> None:
-        if not self.name.strip():
-            self._problem((), "needs a name")
-        elif not _PLAIN.issuperset(self.name):
-            self._warn((), "has characters in its name that tools' names get '_' for; use letters, digits, '_', '-'")
 
     def _take(self, key: str, value: object, has_url: bool) -> None:
         is_json = self._examination.is_json

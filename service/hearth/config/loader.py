@@ -44,21 +44,19 @@ def interpret(
     return found.config
 
 
-def examine(
-    places: Places, environ: Mapping[str, str] = os.environ, flags: Mapping[str, object] = _NO_FLAGS
-) -> "Examination":
+def examine(places: Places, environ: Mapping[str, str] = os.environ) -> "Examination":
     """Return the configuration for display: its problems, and the origin of each value. Raises nothing."""
     try:
-        found = _examine(places, _read(places), environ, flags)
+        found = _examine(places, _read(places), environ)
         found.warn_of_repeated_keys()
     except ConfigError as exc:
-        found = _examine(places, None, environ, flags)
+        found = _examine(places, None, environ)
         found.problems[:0] = exc.problems
     return found
 
 
 def _examine(
-    places: Places, data: bytes | None, environ: Mapping[str, str], flags: Mapping[str, object]
+    places: Places, data: bytes | None, environ: Mapping[str, str], flags: Mapping[str, object] = _NO_FLAGS
 ) -> "Examination":
     from hearth.config.layers import Examination
 
@@ -88,7 +86,8 @@ def read_file(path: str, limit: int) -> bytes | None:
     Raises ConfigError if it cannot be read.
     """
     try:
-        with open(path, "rb", opener=_open_without_waiting) as file:
+        # Opening a named pipe without a writer would block the daemon for ever.
+        with open(path, "rb", opener=lambda path, flags: os.open(path, flags | getattr(os, "O_NONBLOCK", 0))) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ConfigError([f"{path}: is not a file"])
             data = file.read(limit + 1)
@@ -99,8 +98,3 @@ def read_file(path: str, limit: int) -> bytes | None:
     if len(data) > limit:
         raise ConfigError([f"{path}: has over {limit} bytes, too many for what it should be"])
     return data
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    # Opening a named pipe without a writer would block the daemon for ever.
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

@@ -180,13 +180,15 @@ class TomlPositions:
 
     def _read(self) -> None:
         table: KeyPath = ()
-        while not self._at_end():
+        self._take(_BLANK)
+        while self._position < len(self.text):
             at = self._position
             if self.text[at] == "[":
                 table = self._header()
                 self.statements.append(Statement(table, at, self._position, is_header=True))
             else:
                 self.statements.append(self._assignment(table))
+            self._take(_BLANK)
 
     def _take(self, pattern: str) -> str:
         match = re.compile(pattern).match(self.text, self._position)
@@ -194,10 +196,6 @@ class TomlPositions:
             raise IndexError(self._position)
         self._position = match.end()
         return match.group()
-
-    def _at_end(self) -> bool:
-        self._take(_BLANK)
-        return self._position >= len(self.text)
 
     def _header(self) -> KeyPath:
         at = self._position

@@ -78,10 +78,10 @@ AT_START = frozenset({"listen", "socket_mode"})
 OAUTH_KEYS: dict[str, ValueKind] = {
     "client_id": value_kinds.text,
     "client_secret": value_kinds.text,
-    "client_metadata_url": value_kinds.web_address("https", "a path"),
+    "client_metadata_url": value_kinds.web_address("https", needs_path=True),
     "issuer": value_kinds.web_address("https"),
     "scopes": value_kinds.texts,
-    "redirect_uri": value_kinds.web_address("http", "a path"),
+    "redirect_uri": value_kinds.web_address("http", needs_path=True),
 }
 
 SERVER_KEYS: dict[str, ValueKind] = {

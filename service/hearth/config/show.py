@@ -81,8 +81,7 @@ def masked(value: str) -> str:
     """Return a value with its references kept, without their defaults, and everything else masked."""
     references = [_DEFAULT.sub(f":-{MASK}", reference[:-1]) + "}" for reference in _REFERENCE.findall(value)]
     literals = [MASK if literal else "" for literal in _REFERENCE.split(value)]
-    pairs = zip(literals, [*references, ""], strict=True)
-    return "".join(literal + reference for literal, reference in pairs)
+    return "".join(literal + reference for literal, reference in zip(literals, [*references, ""], strict=True))
 
 
 def masked_values(values: Mapping[str, str]) -> dict[str, str]:

@@ -73,8 +73,7 @@ class JsonText:
             if self.plain[span[0] : span[1]] == "null" and size:
                 return [_Object(self, keys[: size - 1]).replace(keys[size - 1], _nested(keys[size:], new))]
         servers = _Object(self, keys)
-        edits = [servers.replace(name, entry) for name, entry in known.items()]
-        return edits + (servers.add(new) if new else [])
+        return [servers.replace(name, entry) for name, entry in known.items()] + (servers.add(new) if new else [])
 
     def remove(self, at: Keys) -> list[Edit]:
         """Remove the entry. Raises CannotEdit."""
@@ -356,8 +355,7 @@ class TomlText(TomlPositions):
         return Edit(start, start, f"{lines}\n")
 
     def _add_inline(self, table: KeyPath, keys: Keys, entries: Mapping[str, Entry]) -> Edit:
-        inner = keys[len(table) :]
-        written = ", ".join(_assignment((*inner, name), entry) for name, entry in entries.items())
+        written = ", ".join(_assignment((*keys[len(table) :], name), entry) for name, entry in entries.items())
         members = self.inline[table]
         if members:
             return Edit(members[-1].end, members[-1].end, f", {written}")

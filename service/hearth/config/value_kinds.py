@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable
 from types import MappingProxyType
+from typing import NamedTuple
 
 from hearth import addresses
 
@@ -35,14 +36,11 @@ class BadValue(ValueError):
         self.at = at
 
 
-class ValueKind:
+class ValueKind(NamedTuple):
     """Kind of a value: its check, and its conversion from the text of a variable; a decorator for checks."""
 
-    __slots__ = ("check", "from_text")
-
-    def __init__(self, check: Callable[[object], object], from_text: Callable[[str], object] = str) -> None:
-        self.check = check
-        self.from_text = from_text
+    check: Callable[[object], object]
+    from_text: Callable[[str], object] = str
 
 
 def described(value: object) -> str:
@@ -74,10 +72,6 @@ def number_from_text(text: str) -> object:
 
 def _split(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
-
-
-def _list_from_text(text: str) -> object:
-    return list(map(number_from_text, _split(text)))
 
 
 def seconds(least: float = 0.0) -> ValueKind:
@@ -156,7 +150,7 @@ def _check_ids(value: object) -> tuple[int, ...]:
 
 
 # List of user or group ids.
-ids = ValueKind(_check_ids, _list_from_text)
+ids = ValueKind(_check_ids, lambda text: list(map(number_from_text, _split(text))))
 
 
 def choice(*options: str) -> ValueKind:
@@ -209,19 +203,18 @@ def url(value: object) -> str:
     return found
 
 
-def web_address(scheme: str, *parts: str) -> ValueKind:
+def web_address(scheme: str, needs_path: bool = False) -> ValueKind:
     """Return the kind of an address with that scheme; `http` is accepted on this machine only.
 
-    An address that begins with a reference is not checked. `parts`: whether the address must have "a path".
+    An address that begins with a reference is not checked.
     """
+    where = "http://127.0.0.1 or http://localhost" if scheme == "http" else "https://"
+    wanted = f"must be an address that begins with {where}" + (" and has a path" if needs_path else "")
 
     def check(value: object) -> str:
         found = _text(value)
-        if not found.startswith("${") and not _is_web_address(found, scheme, "a path" in parts):
-            where = "http://127.0.0.1 or http://localhost" if scheme == "http" else "https://"
-            raise BadValue(
-                f"must be an address that begins with {where}" + ("".join(f" and has {part}" for part in parts))
-            )
+        if not found.startswith("${") and not _is_web_address(found, scheme, needs_path):
+            raise BadValue(wanted)
         return found
 
     return ValueKind(check)

@@ -7,7 +7,6 @@ session; the daemon neither counts it nor waits for it.
 import json
 import time
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any
 
 from hearth.errors import FrameError, Refused, TurnedAway, Unreachable, WireError
@@ -42,9 +41,7 @@ class ControlConnection:
     def __enter__(self) -> "ControlConnection":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._socket.close()
 
     def status(self) -> dict[str, Any]:
@@ -74,10 +71,31 @@ class ControlConnection:
             raise Refused(str(header.get("message") or f"the daemon did not restart {server}"))
         return str(header.get("message") or "")
 
-    def shutdown(self, restart: bool, when_quiet: bool = False) -> tuple[bool, str]:
-        """Ask the daemon to shut down; `wait_for_end` waits until it has. Raises Unreachable."""
+    def shutdown(self, restart: bool, when_quiet: bool = False) -> str:
+        """Ask the daemon to shut down, and return its message; `wait_for_end` waits until it has.
+
+        `when_quiet`: when no call is in flight; no session is asked for approval then, because attached clients notice
+        nothing. Raises Unreachable and Refused.
+        """
         header, _ = self._ask("shutdown", ANSWER_SECONDS, restart=restart, whenQuiet=when_quiet)
-        return bool(header.get("ok")), str(header.get("message") or "")
+        message = str(header.get("message") or "")
+        if not header.get("ok"):
+            raise Refused(message or "the daemon refused to go")
+        return message
+
+    def approvals(self) -> dict[str, Any]:
+        """Return what waits for a decision, and what is granted. Raises Unreachable and Refused."""
+        header, payload = self._ask("approvals", ANSWER_SECONDS)
+        if not header.get("ok"):
+            raise Refused(str(header.get("message") or "this daemon knows no approvals; `hearth restart` updates it"))
+        return self._document("approvals", payload)
+
+    def command(self, kind: str, **keys: object) -> str:
+        """Give a command of the policy and return the daemon's sentence. Raises Unreachable and Refused."""
+        header, _ = self._ask(kind, ANSWER_SECONDS, **keys)
+        if not header.get("ok"):
+            raise Refused(str(header.get("message") or f"the daemon refused {kind}"))
+        return str(header.get("message") or "")
 
     def events(self, follow: bool, count: int) -> Iterator[dict[str, Any]]:
         """Yield the newest stored events and, with `follow`, later ones until the daemon stops. Raises Unreachable."""
@@ -92,10 +110,7 @@ class ControlConnection:
             yield from self._array(payload)
 
     def _array(self, payload: bytes) -> list[dict[str, Any]]:
-        try:
-            found = json.loads(payload)
-        except ValueError as exc:
-            raise self._garbled(exc) from exc
+        found = self._parse(payload)
         return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
     def wait_for_end(self, seconds: float) -> bool:
@@ -155,11 +170,14 @@ class ControlConnection:
         if reason:
             raise TurnedAway(f"the daemon at {self.endpoint} runs and takes no connection more: {reason}")
 
-    def _document(self, kind: str, payload: bytes) -> dict[str, Any]:
+    def _parse(self, payload: bytes) -> Any:
         try:
-            document = json.loads(payload)
+            return json.loads(payload)
         except ValueError as exc:
             raise self._garbled(exc) from exc
+
+    def _document(self, kind: str, payload: bytes) -> dict[str, Any]:
+        document = self._parse(payload)
         if not isinstance(document, dict):
             raise self._garbled(f"its answer to {kind} is not an object")
         return document

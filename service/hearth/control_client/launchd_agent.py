@@ -6,8 +6,7 @@ from functools import partial
 from xml.parsers.expat import ExpatError
 
 from hearth import paths
-from hearth.control_client import unit
-from hearth.control_client.unit import AGAIN, Unit
+from hearth.control_client.unit import AGAIN, BY_BRIDGE, Unit, check_unit
 from hearth.errors import HearthError
 from hearth.findings import Finding, FixRequest
 from hearth.host import system
@@ -55,10 +54,8 @@ def parse(kind: str, text: str | None, written: bool) -> Unit:
 
 def start_hint(held: Unit | None) -> str:
     """Return a sentence on what would start the daemon."""
-    return unit.start_hint(held, _start_hint)
-
-
-def _start_hint(held: Unit) -> str:
+    if held is None or not held.installed:
+        return BY_BRIDGE
     if held.active == "active":
         return f"launchd holds the socket ({held.name}): the first connection lights it."
     return f"{held.name} is installed but not loaded: `{AGAIN}` loads it, and so does the next bridge or login."
@@ -66,9 +63,8 @@ def _start_hint(held: Unit) -> str:
 
 def check(places: paths.Places) -> list[Finding]:
     """Check the agent, its socket and its interpreter."""
-    found = look(places, "socket")
-    nothing = "launchd has no agent for this daemon"
-    return [unit.check_unit(found, nothing, lambda _: missing_interpreter(launchd.file()), partial(_state, places))]
+    nothing, state = "launchd has no agent for this daemon", partial(_state, places)
+    return [check_unit(look(places, "socket"), nothing, lambda _: missing_interpreter(launchd.file()), state)]
 
 
 def _state(places: paths.Places, found: Unit) -> Finding:

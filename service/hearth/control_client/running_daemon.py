@@ -1,4 +1,4 @@
-"""Search for a running daemon, without starting one.
+"""Search for a running daemon, without starting one, and its shutdown. Neither prompts nor prints.
 
 Order: the registry and its process; then, where a service manager runs, its state of the service (a degraded daemon
 may have been unable to write the registry). Only then is it safe to connect: a connection to a socket that a service
@@ -7,12 +7,13 @@ manager holds would start the daemon.
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from hearth import __version__, paths, registry
 from hearth.control_client import service_state
-from hearth.control_client.connection import ControlConnection
+from hearth.control_client.connection import ControlConnection, last_resort
 from hearth.errors import Unreachable
 from hearth.host import listening, processes, system
 from hearth.host.process_table import with_memory
@@ -31,6 +32,20 @@ class RunningDaemon(NamedTuple):
     def control(self) -> ControlConnection:
         """Open a control connection. Raises Unreachable and TurnedAway."""
         return ControlConnection(self.endpoint, self.pid, self.token)
+
+    def end(self, control: ControlConnection, restart: bool, seconds: float) -> None:
+        """Stop the daemon and wait until its process has exited.
+
+        Raises Refused when the daemon refuses, Unreachable when it still runs after the timeout.
+        """
+        control.shutdown(restart)
+        deadline = time.monotonic() + seconds
+        ended = control.wait_for_end(seconds)
+        if not (ended and processes.wait_gone(self.pid, self.start_time, max(0.0, deadline - time.monotonic()))):
+            raise Unreachable(
+                f"pid {self.pid} is still there after {seconds:g} s; it may be finishing calls: look again with"
+                f" `hearth status`; {last_resort(self.pid)}"
+            )
 
 
 def find(places: Places) -> RunningDaemon | None:
@@ -81,7 +96,6 @@ def document(places: Places) -> dict[str, Any]:
 
 def absent(places: Places) -> dict[str, Any]:
     """Return the status document for no running daemon; `lights` says what would start it."""
-    held = service_state.look(places, "socket")
     return {
         "running": False,
         "pid": None,
@@ -100,8 +114,24 @@ def absent(places: Places) -> dict[str, Any]:
         "degraded": None,
         "sessions": [],
         "upstreams": [],
-        "lights": service_state.start_hint(held),
+        "lights": start_hint(places),
     }
+
+
+def own_ports(document: dict[str, Any]) -> list[str]:
+    """Return the ports that close for good with the daemon of this status document: no service manager holds them."""
+    if document.get("activation") != "self":
+        return []
+    lost = [each.get("address") for each in document.get("httpLost") or ()]
+    return [str(each) for each in (*(document.get("http") or ()), *lost)]
+
+
+def start_hint(places: Places, ports: list[str] | None = None) -> str:
+    """Return a sentence on what would start a daemon in these places, and that it will not have these ports."""
+    hint = service_state.start_hint(service_state.look(places, "socket"))
+    if not ports:
+        return hint
+    return f"{hint} What was served on {', '.join(ports)} comes back with `hearth serve --transport http` only."
 
 
 # --- every daemon of this user and installation

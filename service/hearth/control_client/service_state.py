@@ -5,33 +5,13 @@ Each has a module with these names. `check` is doctor's check of it; for systemd
 
 import sys
 
-from hearth.findings import Finding
-from hearth.paths import Places
-
 if sys.platform == "darwin":
-    from hearth.control_client.launchd_agent import (
-        ADVICE_ON_PATH,
-        ADVICE_ON_VARIABLES,
-        check,
-        look,
-        search_path,
-        start_hint,
-    )
+    from hearth.control_client import launchd_agent as manager
 elif sys.platform == "win32":
-    from hearth.control_client.windows_task import (
-        ADVICE_ON_PATH,
-        ADVICE_ON_VARIABLES,
-        check,
-        look,
-        search_path,
-        start_hint,
-    )
+    from hearth.control_client import windows_task as manager
 else:
-    from hearth.control_client.systemd_unit import ADVICE_ON_PATH, ADVICE_ON_VARIABLES, look, search_path, start_hint
+    from hearth.control_client import systemd_unit as manager
 
-    def check(places: Places) -> list[Finding]:
-        """Return no finding: there is no known service manager."""
-        return []
-
-
-__all__ = ["ADVICE_ON_PATH", "ADVICE_ON_VARIABLES", "check", "look", "search_path", "start_hint"]
+ADVICE_ON_PATH, ADVICE_ON_VARIABLES = manager.ADVICE_ON_PATH, manager.ADVICE_ON_VARIABLES
+check, look = manager.check, manager.look
+search_path, start_hint = manager.search_path, manager.start_hint

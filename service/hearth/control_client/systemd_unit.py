@@ -11,9 +11,9 @@ import shlex
 from hearth import paths
 from hearth.control_client.unit import BY_BRIDGE, Unit
 from hearth.errors import HearthError
+from hearth.findings import Finding
 from hearth.host import system
 from hearth.host.linux import units
-from hearth.host.posix import peers
 
 # The manager answers from memory; a slower one is not worth waiting for.
 SYSTEMCTL_SECONDS = 5.0
@@ -29,7 +29,7 @@ def units_of(places: paths.Places) -> units.Units | None:
     """Return the units of this daemon; None for a daemon that is named by its config's path, which has none."""
     if places.config:
         return None
-    return units.of_user(peers.own_uid()) if places.system_wide else units.of_profile(places.profile)
+    return units.of_user(system.user_id()) if places.system_wide else units.of_profile(places.profile)
 
 
 def unit_name(places: paths.Places, kind: str) -> str | None:
@@ -43,10 +43,6 @@ def user_manager_runs() -> bool:
     return os.path.exists(os.path.join(paths.runtime_dir(), "systemd", "private"))
 
 
-def _manager_runs(places: paths.Places) -> bool:
-    return places.system_wide or user_manager_runs()
-
-
 def look(places: paths.Places, kind: str) -> Unit | None:
     """Return the daemon's unit of this kind; None if no manager answers, or if the daemon has no unit."""
     name = unit_name(places, kind)
@@ -57,7 +53,7 @@ def look(places: paths.Places, kind: str) -> Unit | None:
 def _ask(places: paths.Places, *arguments: str) -> str | None:
     """Return the output of systemctl for the daemon's manager; None if there is none, or it does not answer."""
     found = units_of(places)
-    if found is None or not _manager_runs(places):
+    if found is None or not (places.system_wide or user_manager_runs()):
         return None
     environment = {**os.environ, "XDG_RUNTIME_DIR": paths.runtime_dir()}
     try:
@@ -112,6 +108,11 @@ def _manager_path(places: paths.Places) -> str | None:
     except (ValueError, AttributeError):
         return None
     return path if isinstance(path, str) else None
+
+
+def check(places: paths.Places) -> list[Finding]:
+    """Return no finding: `doctor.units` checks these units."""
+    return []
 
 
 def start_hint(held: Unit | None) -> str:

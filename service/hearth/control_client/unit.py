@@ -29,11 +29,6 @@ class Unit(NamedTuple):
         return "systemctl" if self.name.startswith("mcp-user@") else "systemctl --user"
 
 
-def start_hint(held: Unit | None, sentence: Callable[[Unit], str]) -> str:
-    """Return what would start the daemon: the first bridge, or the given sentence about the installed unit."""
-    return sentence(held) if held and held.installed else BY_BRIDGE
-
-
 def check_unit(
     held: Unit | None, nothing: str, missing: Callable[[Unit], str | None], state: Callable[[Unit], Finding]
 ) -> Finding:

@@ -8,12 +8,10 @@ import sys
 from xml.etree import ElementTree
 
 from hearth import paths, sids
-from hearth.control_client import unit
-from hearth.control_client.unit import AGAIN, Unit
+from hearth.control_client.unit import AGAIN, BY_BRIDGE, Unit, check_unit
 from hearth.errors import HearthError
 from hearth.findings import Finding, FixRequest
 from hearth.host.windows import task
-from hearth.host.windows.task_scheduler import Schtasks
 
 ADVICE_ON_VARIABLES = (
     "Do as it says. The Task Scheduler gives the daemon your variables as they were at logon: after `setx`, log on"
@@ -34,10 +32,8 @@ def look(places: paths.Places, kind: str) -> Unit | None:
 
 def start_hint(held: Unit | None) -> str:
     """Return a sentence on what would start the daemon."""
-    return unit.start_hint(held, _start_hint)
-
-
-def _start_hint(held: Unit) -> str:
+    if held is None or not held.installed:
+        return BY_BRIDGE
     if held.name == task.SERVICE_NAME:
         return f"The service {held.name} starts it with the first connection."
     return f"The first bridge has the Task Scheduler start it ({held.name})."
@@ -45,8 +41,7 @@ def _start_hint(held: Unit) -> str:
 
 def check(places: paths.Places) -> list[Finding]:
     """Check the task, or the service, and the interpreter that it starts."""
-    found = look(places, "service")
-    return [unit.check_unit(found, "no task or service is for this daemon", _missing, _state)]
+    return [check_unit(look(places, "service"), "no task or service is for this daemon", _missing, _state)]
 
 
 def _state(held: Unit) -> Finding:
@@ -60,6 +55,8 @@ def _missing(held: Unit) -> str | None:
 
 
 def _ask_scheduler(name: str) -> Finding:
+    from hearth.host.windows.services import Schtasks  # loads pywin32
+
     tasks = Schtasks()
     try:
         known = tasks.problem is None and tasks.knows(name)

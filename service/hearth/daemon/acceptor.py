@@ -9,21 +9,19 @@ import functools
 import importlib
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from hearth.config import Config
 from hearth.daemon.client_limits import SILENCE_SECONDS
 from hearth.daemon.protocol_detector import ProtocolDetector, refused_line
-from hearth.daemon.services import COUNTERS, DaemonServices, Wire
+from hearth.daemon.services import COUNTERS, ClientConnection, DaemonServices
 from hearth.errors import InstallationChanged, NoRoom
 from hearth.faults import SEAMS
-from hearth.host import connections
-from hearth.host.connections import Connection, Peer
-from hearth.host.listening import Listener
-from hearth.host.posix import process_setup
-from hearth.host.posix.peers import own_uid
+from hearth.host import listening, process_setup
+from hearth.host.listening import Connection, Listener, Peer
 from hearth.host.sockets import AcceptLoop, address_of
+from hearth.host.system import user_id
 
 if TYPE_CHECKING:
     from hearth.daemon.http.app import HttpApp
@@ -48,7 +46,9 @@ SERVER_DESCRIPTORS = 4
 class Acceptor:
     """Acceptor of one daemon, with its open connections: those whose protocol is known, and the undecided ones."""
 
-    def __init__(self, services: DaemonServices, listener: Listener | None) -> None:
+    def __init__(
+        self, services: DaemonServices, listener: Listener | None, sockets: Sequence[socket.socket] = ()
+    ) -> None:
         self._services = services
         self._listener = listener
         self._tasks: set[asyncio.Task[object]] = set()
@@ -58,27 +58,15 @@ class Acceptor:
         self._loading: asyncio.Task[None] | None = None
         # Connections whose protocol is unknown, the oldest first.
         self.undecided: dict[object, None] = {}
-        self.wires: set[Wire] = set()
-        self._ports: Ports | None = None
+        self.wires: set[ClientConnection] = set()
+        # TCP sockets on which HTTP is served as well.
+        self.ports = Ports(self, sockets)
         self._silent_until = float("-inf")
-
-    def serve_ports(self, sockets: list[socket.socket]) -> None:
-        """Serve HTTP on TCP sockets as well, from the next `open` on."""
-        if sockets:
-            self._ports = Ports(self, sockets)
-
-    def ports(self) -> list[str]:
-        """Return the addresses at which HTTP is served."""
-        return self._ports.addresses() if self._ports else []
 
     def own_addresses(self) -> list[object]:
         """Return the addresses of the listeners, as the kernel has them. A named pipe has none."""
-        own = [*([self._listener] if self._listener else []), *(self._ports.listeners() if self._ports else [])]
+        own = [*([self._listener] if self._listener else []), *self.ports.listeners()]
         return [listener.socket.getsockname() for listener in own if hasattr(listener, "socket")]
-
-    def lost_ports(self) -> list[dict[str, str]]:
-        """Return the addresses at which HTTP is no longer served, with the errors."""
-        return self._ports.lost() if self._ports else []
 
     def expect(self, connection: object) -> None:
         """Add a connection to a port that waits for the HTTP package to load."""
@@ -115,8 +103,7 @@ class Acceptor:
         """Start to poll the listener and the ports."""
         if self._listener:
             self._listener.poll(self._accept)
-        if self._ports:
-            self._ports.poll()
+        self.ports.poll()
 
     @property
     def is_draining(self) -> bool:
@@ -131,8 +118,7 @@ class Acceptor:
         """Stop polling; new connections wait in the kernel's queue."""
         if self._listener:
             self._listener.rest()
-        if self._ports:
-            self._ports.rest()
+        self.ports.rest()
 
     def drain(self, reconnect: bool, reason: str) -> None:
         """Accept no connection, and take no new request from open ones, decided or undecided."""
@@ -149,7 +135,7 @@ class Acceptor:
         for wire in self.wires:
             wire.adapt(config)
 
-    def session_wires(self) -> list[Wire]:
+    def session_wires(self) -> list[ClientConnection]:
         """Return the connections of clients; the others are control connections."""
         return [wire for wire in self.wires if wire.session or wire.is_shared]
 
@@ -186,7 +172,7 @@ class Acceptor:
     def look_once(self) -> bool:
         """Accept what waits in queues that are no longer polled; return True if there was a connection."""
         came = self._accept_one()
-        return (self._ports is not None and self._ports.look_once()) or came
+        return self.ports.look_once() or came
 
     def _accept(self) -> None:
         for _ in range(ACCEPT_BATCH):
@@ -214,23 +200,23 @@ class Acceptor:
     def _admit(self, connection: Connection) -> None:
         token = self._listener.token if self._listener else ""
         # Over TCP the kernel does not identify the peer; a client that sends the token is this user.
-        peer = Peer(None, own_uid(), -1) if token else connections.peer_of(connection)
+        peer = Peer(None, user_id(), -1) if token else listening.peer_of(connection)
         config = self._services.config
-        groups = connections.groups_of(connection) if config.allowed_gids and not token else ()
-        refusal = connections.refusal(peer, config.allowed_uids, config.allowed_gids, groups)
+        groups = listening.groups_of(connection) if config.allowed_gids and not token else ()
+        refusal = listening.refusal(peer, config.allowed_uids, config.allowed_gids, groups)
         if peer is None or refusal:
             log.warning("a connection is refused: %s", refusal)
             COUNTERS.connections_refused += 1
-            connections.dismiss(connection, refused_line(refusal or "its peer is unknown"))
+            listening.dismiss(connection, refused_line(refusal or "its peer is unknown"))
             return
         crowd = self._crowd(self._present(), CONTROL_PLACES)
         if crowd and not self._drop_unheard():
             self._turn_away(crowd)
-            connections.dismiss(connection, refused_line(crowd))
+            listening.dismiss(connection, refused_line(crowd))
             return
         detector = ProtocolDetector(self, self._services, peer, token)
         self.undecided[detector] = None
-        task: asyncio.Task[object] = asyncio.get_running_loop().create_task(connections.attach(connection, detector))
+        task: asyncio.Task[object] = asyncio.get_running_loop().create_task(listening.attach(connection, detector))
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._admitted(done, detector))
 
@@ -239,7 +225,7 @@ class Acceptor:
 
         Connections at the ports have a limit of their own until they have shown the token.
         """
-        return len(self.wires) + len(self.undecided) - (self._ports.waiting if self._ports else 0)
+        return len(self.wires) + len(self.undecided) - self.ports.waiting
 
     def _drop_unheard(self) -> bool:
         """Drop the oldest connection that has been silent for too long; return False if there is none."""
@@ -255,7 +241,7 @@ class Acceptor:
             log.warning("a connection was lost at once: %s", task.exception())
             self.undecided.pop(detector, None)
 
-    def decided(self, detector: object, wire: Wire | None) -> None:
+    def decided(self, detector: object, wire: ClientConnection | None) -> None:
         """Register the wire of a connection whose protocol is known now, or forget a connection that has ended."""
         self.undecided.pop(detector, None)
         if wire:
@@ -287,7 +273,7 @@ _FATAL = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK}
 class Ports:
     """TCP listeners, polled and rested together. None is ever closed explicitly: the process's exit closes them."""
 
-    def __init__(self, acceptor: Acceptor, sockets: list[socket.socket]) -> None:
+    def __init__(self, acceptor: Acceptor, sockets: Sequence[socket.socket]) -> None:
         self._acceptor = acceptor
         # With their URLs: a socket that has failed cannot be asked for its address any more.
         self._loops = {AcceptLoop(sock): address_of(sock) for sock in sockets}

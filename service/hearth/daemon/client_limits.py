@@ -7,9 +7,11 @@ These messages count all the same. `RateLimiter` is pure: the caller provides th
 
 `Outbox` is the output queue. A slow reader stalls no other client: it loses notices first, then its connection.
 Answers are kept up to a limit, and one message is always accepted into an empty queue, whatever its size.
+`LimitedConnection` is a connection with both.
 """
 
 import asyncio
+import functools
 import logging
 import math
 import os
@@ -17,10 +19,11 @@ from collections.abc import Callable
 from typing import NamedTuple, cast, overload
 
 from hearth.config import Config
-from hearth.daemon.services import COUNTERS
+from hearth.daemon.services import COUNTERS, ClientConnection, DaemonServices
 from hearth.errors import MessageError, OverLimit
 from hearth.faults import SEAMS
-from hearth.host import connections
+from hearth.host import listening
+from hearth.hub.sessions import Session
 from hearth.wire.json import Batch, Kind, Message
 from hearth.wire.lines import Item
 from hearth.write_batch import BufferedWriter
@@ -246,7 +249,7 @@ class Outbox(BufferedWriter):
 
     def write_now(self, data: bytes) -> None:
         """Hand bytes to the kernel before anything else happens; only for the first write on a new connection."""
-        connections.write_now(self.transport, data)
+        listening.write_now(self.transport, data)
 
     async def drained(self) -> None:
         """Wait until the reader is no longer behind; for senders of data that has a queue of its own."""
@@ -270,7 +273,7 @@ class Outbox(BufferedWriter):
 
     def reader_left(self) -> bool:
         """Tell whether the reader has gone."""
-        return connections.reader_left(self.transport)
+        return listening.reader_left(self.transport)
 
     def abort(self) -> None:
         """Close now: a client that has not read by now will not."""
@@ -280,3 +283,42 @@ class Outbox(BufferedWriter):
         """Close after the client has taken everything that is queued."""
         self.flush()
         self.transport.close()
+
+
+class LimitedConnection(asyncio.Protocol, ClientConnection):
+    """Connection of one client, whose limits are those of the socket. `client` names it in the log."""
+
+    session: Session | None = None
+    last_seen: float | None = None
+    heartbeat_interval = 0.0
+    is_shared = False
+
+    def __init__(self, services: DaemonServices, transport: asyncio.Transport, client: str) -> None:
+        self._services = services
+        self._outbox = Outbox(transport, services.config.outbound_limit, client)
+        self._tell_of_limit = functools.partial(log.warning, "%s: %s", client)
+        self._gate: RateLimiter | None = None
+        self.adapt(services.config)
+
+    def adapt(self, config: Config) -> None:
+        """Apply the rate limits of this config."""
+        self._gate = gate(near(config), self._gate, self._services.now, self._tell_of_limit)
+
+    def owes(self) -> bool:
+        """Tell whether there is data that the kernel has not taken yet."""
+        return self._outbox.owes()
+
+    def close(self) -> None:
+        """Close after the client has taken everything that is queued."""
+        self._outbox.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.session:
+            self._services.hub.close_session(self.session)
+        self._services.forget(self)
+
+    def pause_writing(self) -> None:
+        self._outbox.paused()
+
+    def resume_writing(self) -> None:
+        self._outbox.resumed()

@@ -9,15 +9,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from hearth.errors import FrameError, HearthError
+from hearth.errors import FrameError, HearthError, Refused
 from hearth.hub import events
 from hearth.hub.control_api import ControlApi, EventFeed
-from hearth.hub.events import EVENTS, KEPT_EVENTS, Subscription
+from hearth.hub.events import EVENTS, KEPT_EVENTS
 from hearth.hub.sessions import Session
 from hearth.wire import json
 
 if TYPE_CHECKING:
     from hearth.daemon.services import DaemonServices
+    from hearth.hub.guard import Guard
     from hearth.hub.hooks import HookService
     from hearth.policy.hook_formats import HookAnswer
 
@@ -30,13 +31,20 @@ EVENTS_PER_FRAME = 100
 Answer = tuple[dict[str, Any], bytes]
 
 
+def refuse_agents(session: Session | None, what: str) -> None:
+    """Raise Refused if a command was typed below an agent: only a person may do that."""
+    if session is not None:
+        name = session.client.get("name") or session.id
+        raise Refused(f"{what} is for a person, and runs below {name!r} here; type it in a terminal of your own")
+
+
 class DaemonControl:
     """ControlApi of a running daemon."""
 
     def __init__(self, services: "DaemonServices") -> None:
         self._services = services
-        # Finds the service for clients' hooks; None without a policy.
-        self.hooks: Callable[[], HookService | None] = lambda: None
+        # Service that answers hooks; None without a policy.
+        self.hooks = self._hooks
 
     def cmd_status(self) -> dict[str, Any]:
         """Return the status document."""
@@ -58,29 +66,75 @@ class DaemonControl:
 
     def cmd_approved(self) -> str:
         """Read again which tools a person approved, and tell clients."""
-        # Needs no consent: the approvals are read from files that only a person's own commands write.
+        # The owner is not asked: these approvals are read from files that only a person's own commands write.
         return self._services.hub.approved()
+
+    def check_typed(self, asker: Session | None) -> None:
+        """Raise Refused for an owner's command that was typed below the owner's own agent: nobody can be asked."""
+        if asker is not None and asker is self._services.hub.sessions.owner:
+            refuse_agents(asker, "this")
 
     async def cmd_reload(self, asker: Session | None = None) -> str:
         """Read the config again. Raises ConfigError and Refused."""
-        await self._obtain_consent(asker, "reload")
+        await self._services.hub.obtain_owner_approval(asker, "reload")
         return self._services.reload()
 
     async def cmd_restart(self, server: str, asker: Session | None = None) -> str:
         """Restart one MCP server when its calls are done. Raises Refused."""
-        await self._obtain_consent(asker, "restart")
+        await self._services.hub.obtain_owner_approval(asker, "restart")
         return self._services.hub.restart(server)
 
     async def cmd_shutdown(self, restart: bool = False, when_quiet: bool = False, asker: Session | None = None) -> str:
         """Shut the daemon down soon. Raises Refused."""
-        await self._obtain_consent(asker, "shutdown")
+        await self._services.hub.obtain_owner_approval(asker, "shutdown")
         loop = asyncio.get_running_loop()
         # Soon, not now: the answer has to be written first.
         if restart and when_quiet:
             loop.call_soon(self._services.shut_down_when_quiet, "it was asked to restart when quiet")
-            return "going out as soon as no call is in flight"
+            return "shutting down as soon as no call is in flight"
         loop.call_soon(self._services.shut_down, "it was asked to", restart)
-        return "going out"
+        return "shutting down"
+
+    def cmd_approvals(self) -> dict[str, Any]:
+        """Return what waits for a lead or a person, and the grants that are good. Raises Refused without a policy."""
+        approvals = self._guard().approvals
+        return {
+            "approvals": [each.describe() for each in approvals.open()],
+            "grants": [each.describe() for each in approvals.grants.list()],
+        }
+
+    async def cmd_decide(
+        self, id: str, action: str, scope: str, reason: str, channel: str, asker: Session | None = None
+    ) -> str:
+        """Decide an approval for a person: `approve` or `deny`. Raises Refused, also below an agent."""
+        from hearth.hub.approvals import Decider
+
+        refuse_agents(asker, f"`hearth {action}`")
+        return await self._guard().approvals.decide(id, action, Decider("person", channel), reason, scope)
+
+    def cmd_revoke(self, id: str, asker: Session | None = None) -> str:
+        """Revoke the grants of an approval. Raises Refused, also below an agent."""
+        refuse_agents(asker, "revoking a grant")
+        if not self._guard().approvals.grants.revoke(id):
+            raise Refused(f"there is no grant {id!r}; `hearth approvals --granted` lists them")
+        return f"grant {id} is revoked"
+
+    def cmd_policy_apply(self, digest: str, asker: Session | None = None) -> str:
+        """Put a change of the policy in force that waits. Raises Refused, also below an agent that is no lead."""
+        guard = self._guard()
+        role = guard.role(asker) if asker else None
+        if role is None or not role.lead:
+            refuse_agents(asker, "`hearth policy apply`")
+        return self._services.policy.apply(digest)
+
+    def _hooks(self) -> "HookService | None":
+        return self._services.policy.hooks()
+
+    def _guard(self) -> "Guard":
+        guard = self._services.hub.policy.guard
+        if guard is None:
+            raise Refused("there is no policy, so nothing waits for a decision; `hearth policy init` writes one")
+        return guard
 
     async def cmd_hook(
         self, client: str, event: str, payload: bytes, pid: int | None, token: str | None
@@ -89,69 +143,69 @@ class DaemonControl:
         service = self.hooks()
         return None if service is None else await service.answer(client, event, payload, pid, token)
 
-    async def _obtain_consent(self, asker: Session | None, act: str) -> None:
-        if asker:
-            await self._services.hub.consent(asker, act)
-
 
 # --- control frames
 
 
-async def answer_frame(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
-    """Return the answer to a control frame, its own refusals included."""
-    kind = header["type"]
-    answer: dict[str, Any] = {"type": kind, "re": integer(header, "seq")}
+async def answer_frame(
+    api: ControlApi, header: dict[str, Any], asker: Session | None, is_typed: bool = False
+) -> Answer:
+    """Return the answer to a control frame, its own refusals included.
+
+    `is_typed`: the asker is the session below whose client a command was typed, not one that asks by itself.
+    """
+    answer: dict[str, Any] = {"type": header["type"], "re": integer(header, "seq")}
     try:
-        more, payload = await COMMANDS[kind](api, header, asker)
+        if is_typed and header["type"] in OWNERS_COMMANDS:
+            api.check_typed(asker)
+        more, payload = await _run(api, header, asker)
     except HearthError as exc:
         return {**answer, "ok": False, "message": str(exc)[:SENTENCE_LIMIT]}, b""
     return {**answer, **more}, payload
 
 
-async def _status(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
-    return {}, json.dumps(api.cmd_status())
-
-
-async def _tools(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
-    wanted = string(header, "query") or "", string(header, "server"), header.get("limit")
-    return {"ok": True}, await api.cmd_tools(*wanted)
-
-
-async def _approved(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
-    return _done(api.cmd_approved())
-
-
-async def _reload(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
-    return _done(await api.cmd_reload(asker))
-
-
-async def _restart(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
-    return _done(await api.cmd_restart(string(header, "server") or "", asker))
-
-
-async def _shutdown(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
-    restart, when_quiet = header.get("restart") is True, header.get("whenQuiet") is True
-    return _done(await api.cmd_shutdown(restart, when_quiet, asker))
-
-
-def _done(message: str) -> Answer:
+async def _run(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
+    match header["type"]:
+        case "status":
+            return {}, json.dumps(api.cmd_status())
+        case "tools":
+            wanted = string(header, "query") or "", string(header, "server"), header.get("limit")
+            return {"ok": True}, await api.cmd_tools(*wanted)
+        case "approved":
+            message = api.cmd_approved()
+        case "reload":
+            message = await api.cmd_reload(asker)
+        case "restart":
+            message = await api.cmd_restart(string(header, "server") or "", asker)
+        case "shutdown":
+            restart, when_quiet = header.get("restart") is True, header.get("whenQuiet") is True
+            message = await api.cmd_shutdown(restart, when_quiet, asker)
+        case "approvals":
+            return {"ok": True}, json.dumps(api.cmd_approvals())
+        case "decide":
+            id, action, scope = (string(header, key) or "" for key in ("id", "action", "scope"))
+            message = await api.cmd_decide(id, action, scope or "once", string(header, "reason") or "", "cli", asker)
+        case "revoke":
+            message = api.cmd_revoke(string(header, "id") or "", asker)
+        case "applyPolicy":
+            message = api.cmd_policy_apply(string(header, "digest") or "", asker)
+        case "person":
+            # For commands that change files by themselves: role tokens, trust.
+            refuse_agents(asker, string(header, "what") or "this")
+            message = "a person"
+        case kind:
+            raise FrameError(f"unknown frame type {kind!r}")
     return {"ok": True, "message": message}, b""
 
 
-# Control frames that get one answer, by their type.
-COMMANDS: dict[str, Callable[[ControlApi, dict[str, Any], Session | None], Awaitable[Answer]]] = {
-    "status": _status,
-    "tools": _tools,
-    "approved": _approved,
-    "reload": _reload,
-    "restart": _restart,
-    "shutdown": _shutdown,
-}
 # The control frame that may get many.
 EVENTS_FRAME = "events"
 # The control frame with a payload: `hooks` answers it.
 HOOK_FRAME = "hook"
-CONTROL_TYPES = frozenset({*COMMANDS, EVENTS_FRAME, HOOK_FRAME})
+POLICY_FRAMES = frozenset({"approvals", "decide", "revoke", "applyPolicy", "person"})
+# Commands that a session other than the owner may not give by itself.
+OWNERS_COMMANDS = frozenset({"reload", "restart", "shutdown"})
+CONTROL_TYPES = frozenset({"status", "tools", "approved", EVENTS_FRAME, HOOK_FRAME}) | POLICY_FRAMES | OWNERS_COMMANDS
 
 
 async def answer_events(
@@ -174,16 +228,10 @@ async def answer_events(
         send({**answer, "ok": True, "more": True}, _array(feed.kept))
         while not subscription.is_closed:
             await drained()
-            await _send_next(subscription, answer, send)
+            found = await subscription.wait()
+            for start in range(0, len(found), EVENTS_PER_FRAME):
+                send({**answer, "more": True}, _array(found[start : start + EVENTS_PER_FRAME]))
     send({**answer, "more": False}, _array([]))
-
-
-async def _send_next(
-    subscription: Subscription, answer: dict[str, Any], send: Callable[[dict[str, Any], bytes], None]
-) -> None:
-    found = await subscription.wait()
-    for start in range(0, len(found), EVENTS_PER_FRAME):
-        send({**answer, "more": True}, _array(found[start : start + EVENTS_PER_FRAME]))
 
 
 def _array(found: list[events.HubEvent]) -> bytes:

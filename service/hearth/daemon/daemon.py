@@ -23,14 +23,16 @@ from hearth.daemon.config_file import ConfigFile
 from hearth.daemon.control import DaemonControl
 from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
-from hearth.daemon.services import COUNTERS, Wire
+from hearth.daemon.policy_service import PolicyService
+from hearth.daemon.services import COUNTERS, ClientConnection
 from hearth.daemon.upkeep import StatusLine, Upkeep
 from hearth.errors import ConfigError, FileAccessError, UpstreamError
-from hearth.host import children, signals
+from hearth.host import children, process_setup
 from hearth.host.listening import Listener
 from hearth.hub.control_api import ControlApi
 from hearth.hub.events import EVENTS, ConfigReloaded
 from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
+from hearth.hub.sessions import Session
 
 if TYPE_CHECKING:
     from hearth.packs import Pack
@@ -71,7 +73,7 @@ class Daemon:
         self._waiting_for_quiet = False
         self._hurry = asyncio.Event()
         # The connection of the stdio client, in stdio mode.
-        self._stdio: Wire | None = None
+        self._stdio: ClientConnection | None = None
         self.exit_code = 0
         self.control: ControlApi = DaemonControl(self)
 
@@ -99,22 +101,18 @@ class Daemon:
         self._ended = asyncio.Event()
         places = self._places
         self.hub = Hub(
-            self._settings,
-            places.learned,
-            catalogue=places.catalogue,
-            pins=places.pins,
-            create_pack=self._create_pack,
+            self._settings, places.learned, catalogue=places.catalogue, pins=places.pins, create_pack=self._create_pack
         )
         self._status_line = StatusLine(self._notifier, self._summary)
         self.hub.news = self._status_line.news
-        self._acceptor = Acceptor(self, self._listener)
+        self._acceptor = Acceptor(self, self._listener, self._ports)
         self.own_addresses = self._acceptor.own_addresses
         self._upkeep = Upkeep(self, self._start, self._acceptor, self._listener)
+        self.policy = PolicyService(places, self.hub)
         self._config_file = ConfigFile(self._settings.path, self._start.config_seen, self._reload_by_itself)
         # Before the daemon is in the registry: a process that reads the entry may send a signal at once.
         self._watch_signals()
         self._register()
-        self._acceptor.serve_ports(self._ports)
         self._acceptor.open()
         self._announce()
         self._meet_client()
@@ -126,6 +124,7 @@ class Daemon:
             await self._finish()
         finally:
             self._config_file.close()
+            self.policy.close()
             if self._listener:
                 self._listener.retire()
 
@@ -136,7 +135,7 @@ class Daemon:
 
     def _announce(self) -> None:
         ways = [*([self._listener.path] if self._listener else []), *(["stdio"] if self._start.streams else [])]
-        where = ", ".join([*ways, *self._acceptor.ports()])
+        where = ", ".join([*ways, *self._acceptor.ports.addresses()])
         log.info("serving on %s as pid %d, activated by %s", where, os.getpid(), self._start.activation)
         for warning in self._settings.warnings:
             log.warning("%s", warning)
@@ -153,21 +152,21 @@ class Daemon:
     # --- signals
 
     def _watch_signals(self) -> None:
-        watch, end = signals.watch, self._asked_to_end
-        for number in signals.END:
+        watch, end = process_setup.watch_signal, self._asked_to_end
+        for number in process_setup.END_SIGNALS:
             watch(number, functools.partial(end, number.name, False))
-        if self._start.streams and signals.HANG_UP is not None:
-            if not signals.outlives_terminal():
+        if self._start.streams and process_setup.HANG_UP is not None:
+            if not process_setup.outlives_terminal():
                 # A stdio daemon belongs to its client and ends with it.
-                watch(signals.HANG_UP, functools.partial(end, "the client's terminal was closed", False))
+                watch(process_setup.HANG_UP, functools.partial(end, "the client's terminal was closed", False))
             return
-        if signals.HAND_OVER is not None:
-            watch(signals.HAND_OVER, functools.partial(end, "another daemon takes over", True))
-        if signals.HANG_UP is not None and sys.stdin is not None and sys.stdin.isatty():
-            if not signals.outlives_terminal():
-                watch(signals.HANG_UP, functools.partial(end, "the terminal was closed", False))
-        elif signals.HANG_UP is not None:
-            watch(signals.HANG_UP, self._reload_by_signal)
+        if process_setup.HAND_OVER is not None:
+            watch(process_setup.HAND_OVER, functools.partial(end, "another daemon takes over", True))
+        if process_setup.HANG_UP is not None and sys.stdin is not None and sys.stdin.isatty():
+            if not process_setup.outlives_terminal():
+                watch(process_setup.HANG_UP, functools.partial(end, "the terminal was closed", False))
+        elif process_setup.HANG_UP is not None:
+            watch(process_setup.HANG_UP, self._reload_by_signal)
         self._start.serving(self._ask_to_end)
 
     def _ask_to_end(self, reason: str) -> None:
@@ -228,9 +227,10 @@ class Daemon:
             "configError": self._config_error,
             "activation": self._start.activation,
             "containment": children.containment(),
-            "http": self._acceptor.ports(),
-            "httpLost": self._acceptor.lost_ports(),
+            "http": self._acceptor.ports.addresses(),
+            "httpLost": self._acceptor.ports.lost(),
             "degraded": None,
+            **({"policy": found} if (found := self.policy.describe()) else {}),
             **self.hub.describe(),
         }
 
@@ -299,6 +299,7 @@ class Daemon:
 
     def _tick(self) -> None:
         self._config_file.look()
+        self.policy.look()
         self._status_line.news()
         self._upkeep.tick(self._tick)
 
@@ -309,6 +310,11 @@ class Daemon:
     def look_at_config(self) -> None:
         """Reload the config if its file has changed."""
         self._config_file.look_at_once()
+        self.policy.look_at_once()
+
+    async def attributed(self, pid: int | None) -> Session | None:
+        """Return the session whose client a process descends from, if there is a policy; None for a person."""
+        return await self.policy.attributed(pid)
 
     @property
     def is_ending(self) -> bool:
@@ -325,14 +331,14 @@ class Daemon:
         """Begin the shutdown as soon as no client waits for an answer; bridges then reconnect at once."""
         if not self._waiting_for_quiet:
             self._waiting_for_quiet = True
-            log.info("%s: going out as soon as no call is in flight", reason)
+            log.info("%s: shutting down as soon as no call is in flight", reason)
             self._upkeep.end_when_quiet(reason)
 
-    def welcome(self, wire: Wire) -> None:
+    def welcome(self, wire: ClientConnection) -> None:
         """Register a connection whose client is known now."""
         self._acceptor.decided(None, wire)
 
-    def forget(self, wire: Wire) -> None:
+    def forget(self, wire: ClientConnection) -> None:
         """Remove a connection that has ended."""
         self._acceptor.wires.discard(wire)
         if wire is self._stdio:
@@ -341,9 +347,9 @@ class Daemon:
     def _client_left(self) -> None:
         failure = self._start.streams and self._start.streams.failure
         if failure:
-            log.error("what was to be said could not be written to standard output: %s", failure)
+            log.error("cannot write to standard output: %s", failure)
             self.exit_code = 1
-        if self._acceptor.ports() and not self._ending:
+        if self._acceptor.ports.addresses() and not self._ending:
             log.info("the client at stdio has left; HTTP is served until a signal ends it")
         else:
             self.shut_down("the client has left", reconnect=False)
@@ -365,9 +371,9 @@ class Daemon:
     async def _finish(self) -> None:
         assert self._ending is not None
         reason, reconnect = self._ending
-        log.info("going out: %s", reason)
+        log.info("shutting down: %s", reason)
         self._status_line.close()
-        self._notifier.stopping(f"going out: {reason}", self._settings.drain_timeout + STOP_SECONDS)
+        self._notifier.stopping(f"shutting down: {reason}", self._settings.drain_timeout + STOP_SECONDS)
         self._acceptor.drain(reconnect, reason)
         await self._drain()
         await self._close_connections()
@@ -375,7 +381,7 @@ class Daemon:
         # Last, so that followers see the events of stopping servers; their connections end with the process.
         EVENTS.close()
         await asyncio.sleep(0)
-        log.info("gone out")
+        log.info("daemon stopped")
 
     async def _drain(self) -> None:
         """Let calls finish, for at most `drain_timeout`; answer the remaining ones with an error."""

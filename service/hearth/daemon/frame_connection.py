@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from hearth import __version__
-from hearth.config import Config
-from hearth.daemon import client_limits, control, hooks
-from hearth.daemon.client_limits import Outbox, RateLimiter
+from hearth.daemon import control, hooks
+from hearth.daemon.client_limits import LimitedConnection
 from hearth.daemon.services import COUNTERS, DaemonServices
 from hearth.errors import FrameError, HearthError, NoRoom, OverLimit, Refused, WireError
 from hearth.faults import SEAMS
-from hearth.hub.sessions import AUTO, FULL, SEARCH, Session
+from hearth.hub.sessions import AUTO, FULL, SEARCH
 from hearth.mcp import messages
 from hearth.wire import json
-from hearth.wire.frames import (
-    OLDEST_PROTOCOL_VERSION,
-    PROTOCOL_VERSION,
-    FrameDecoder,
-    encode,
-)
+from hearth.wire.frames import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION, FrameDecoder, encode
 from hearth.wire.lines import Assembler, Item
 from hearth.write_batch import WRITE_BATCH
 
@@ -42,18 +36,16 @@ TARGET_PROTOCOL_VERSION = 2
 FORMAT_LIMIT_BYTES = (1 << 28) - (1 << 17)
 
 
-class FrameConnection(asyncio.Protocol):
+class FrameConnection(LimitedConnection):
     """Connection that speaks frames, and the client sink of its session. A tag is the `seq` of a line."""
 
-    is_shared = False
     hears_of_owner = True
 
     def __init__(
         self, services: DaemonServices, transport: asyncio.Transport, pid: int | None, is_own_user: bool = False
     ) -> None:
+        super().__init__(services, transport, f"the bridge with pid {pid}")
         config = services.config
-        self._services = services
-        self._outbox = Outbox(transport, config.outbound_limit, f"the bridge with pid {pid}")
         self._decoder = FrameDecoder(FORMAT_LIMIT_BYTES)
         self._assembler = Assembler(config.message_limit, flatten=False)
         self._pieces: list[int] = []
@@ -68,20 +60,10 @@ class FrameConnection(asyncio.Protocol):
         self._leaving = False
         self._deadline: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self.session: Session | None = None
-        self.last_seen: float | None = services.now()
+        self.last_seen = services.now()
         # The values that the bridge is told at its hello hold for the whole connection, also after a reload.
         self.heartbeat_interval = config.heartbeat_interval
         self._message_limit = config.message_limit
-        self._gate: RateLimiter | None = None
-        self.adapt(config)
-
-    def adapt(self, config: Config) -> None:
-        """Apply the rate limits of this config."""
-        self._gate = client_limits.gate(client_limits.near(config), self._gate, self._services.now, self._tell_of_limit)
-
-    def _tell_of_limit(self, sentence: str) -> None:
-        log.warning("the bridge with pid %s: %s", self._pid, sentence)
 
     # --- incoming bytes
 
@@ -149,6 +131,8 @@ class FrameConnection(asyncio.Protocol):
         resume = header.get("resume")
         former = (str(resume.get("sessionId")), str(resume.get("secret"))) if isinstance(resume, dict) else None
         hub = self._services.hub
+        claimed = control.string(header, "role")
+        proven = hub.policy.admit(claimed, control.string(header, "roleToken"))
         session = self.session = hub.open_session(
             self,
             "frames",
@@ -161,9 +145,10 @@ class FrameConnection(asyncio.Protocol):
             self._pid,
             control.string(header, "cwd"),
             control.string(header, "clientId"),
-            control.string(header, "role"),
+            claimed,
             control.string(header, "agentId"),
         )
+        session.prove(*proven)
         greeting = {
             "type": "helloAck",
             "protocol": protocol,
@@ -249,7 +234,8 @@ class FrameConnection(asyncio.Protocol):
         elif header["type"] == control.HOOK_FRAME:
             self._send(*await hooks.answer_frame(api, header, payload, self._pid))
         else:
-            self._send(*await control.answer_frame(api, header, self.session))
+            asker = self.session or await self._services.attributed(self._pid)
+            self._send(*await control.answer_frame(api, header, asker, is_typed=self.session is None))
 
     # --- the session's client sink
 
@@ -325,9 +311,6 @@ class FrameConnection(asyncio.Protocol):
     def owner_changed(self, owner: str, is_owner: bool) -> None:
         self._send({"type": "ownerChanged", "sessionId": owner, "isOwner": is_owner})
 
-    def owes(self) -> bool:
-        return self._outbox.owes()
-
     def _send(self, header: dict[str, Any], payload: bytes | Raw = b"") -> None:
         self._outbox.write(encode(json.dumps(header), bytes(payload)))
 
@@ -341,10 +324,6 @@ class FrameConnection(asyncio.Protocol):
 
     def _say_goodbye(self, farewell: dict[str, Any]) -> None:
         self._send({"type": "goodbye", "taken": self._taken, **farewell})
-
-    def close(self) -> None:
-        """Close after the bridge has taken everything that is queued."""
-        self._outbox.close()
 
     def _leave(self) -> None:
         self._leaving = True
@@ -375,15 +354,7 @@ class FrameConnection(asyncio.Protocol):
             task.cancel()
         if self._target:
             self._target.lost()
-        if self.session:
-            self._services.hub.close_session(self.session)
-        self._services.forget(self)
-
-    def pause_writing(self) -> None:
-        self._outbox.paused()
-
-    def resume_writing(self) -> None:
-        self._outbox.resumed()
+        super().connection_lost(exc)
 
 
 def _failure(problem: WireError) -> bytes:

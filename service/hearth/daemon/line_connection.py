@@ -1,20 +1,14 @@
 """Wire of MCP lines: one JSON-RPC message per line, both ways. `socat - UNIX-CONNECT:…` is a working client."""
 
 import asyncio
-import logging
 
-from hearth.config import Config
-from hearth.daemon import client_limits
-from hearth.daemon.client_limits import Outbox, RateLimiter
+from hearth.daemon.client_limits import LimitedConnection
 from hearth.daemon.services import DaemonServices
 from hearth.errors import MessageError, OverLimit, UpstreamError
-from hearth.hub.sessions import Session
 from hearth.mcp import messages, versions
 from hearth.wire import json
 from hearth.wire.lines import Item, LineDecoder
 from hearth.write_batch import WRITE_BATCH
-
-log = logging.getLogger(__name__)
 
 # Interval of the check whether a client whose input has ended has gone altogether; its calls are withdrawn then.
 READER_CHECK_SECONDS = 1.0
@@ -22,37 +16,22 @@ READER_CHECK_SECONDS = 1.0
 LAST_WORDS_SECONDS = 2.0
 
 
-class LineConnection(asyncio.Protocol):
+class LineConnection(LimitedConnection):
     """Connection that speaks lines, and the client sink of its session. Tags have no meaning here."""
 
-    is_shared = False
     hears_of_owner = False
 
     def __init__(
         self, services: DaemonServices, transport: asyncio.Transport, pid: int | None, name: str = "lines"
     ) -> None:
-        config = services.config
-        self._services = services
-        self._outbox = Outbox(transport, config.outbound_limit, f"the client with pid {pid}")
-        self._decoder = LineDecoder(config.message_limit, flatten=False)
+        super().__init__(services, transport, f"the client with pid {pid}")
+        self._decoder = LineDecoder(services.config.message_limit, flatten=False)
         self._ended = False
         self._draining = False
         self._end_by = 0.0
         self._check: asyncio.TimerHandle | None = None
-        self.session: Session | None = services.hub.open_session(self, name)
+        self.session = services.hub.open_session(self, name)
         self.session.identify(pid)
-        self.last_seen: float | None = None
-        self.heartbeat_interval = 0.0
-        self._gate: RateLimiter | None = None
-        self.adapt(config)
-
-    def adapt(self, config: Config) -> None:
-        """Apply the rate limits of this config."""
-        self._gate = client_limits.gate(client_limits.near(config), self._gate, self._services.now, self._tell_of_limit)
-
-    def _tell_of_limit(self, sentence: str) -> None:
-        assert self.session is not None
-        log.warning("the client with pid %s: %s", self.session.pid, sentence)
 
     def data_received(self, data: bytes) -> None:
         WRITE_BATCH.begin()
@@ -131,23 +110,13 @@ class LineConnection(asyncio.Protocol):
     def ask(self, question: str, payload: bytes, about: int | None = None) -> None:
         self._outbox.write(payload + b"\n")
 
-    def settled(self, question: str) -> None:
-        pass
-
-    def keep_line(self, tag: int, key: str, line: bytes) -> None:
-        pass
-
     def attend(self, tag: int, keep: str) -> None:
         self.finish(tag, keep)
 
-    def drop_line(self, key: str) -> None:
-        pass
-
-    def owner_changed(self, owner: str, is_owner: bool) -> None:
-        pass
-
-    def owes(self) -> bool:
-        return self._outbox.owes()
+    def settled(self, question: str) -> None: ...
+    def keep_line(self, tag: int, key: str, line: bytes) -> None: ...
+    def drop_line(self, key: str) -> None: ...
+    def owner_changed(self, owner: str, is_owner: bool) -> None: ...
 
     # --- shutdown
 
@@ -158,22 +127,10 @@ class LineConnection(asyncio.Protocol):
             for listen in self.session.listens.values():
                 listen.complete()
 
-    def close(self) -> None:
-        """Close after the client has taken everything that is queued."""
-        self._outbox.close()
-
     def connection_lost(self, exc: Exception | None) -> None:
         if self._check:
             self._check.cancel()
-        if self.session:
-            self._services.hub.close_session(self.session)
-        self._services.forget(self)
-
-    def pause_writing(self) -> None:
-        self._outbox.paused()
-
-    def resume_writing(self) -> None:
-        self._outbox.resumed()
+        super().connection_lost(exc)
 
 
 def _without_requests(item: Item | json.Batch) -> Item | json.Batch:
@@ -186,4 +143,4 @@ def _without_requests(item: Item | json.Batch) -> Item | json.Batch:
 def _refused(message: json.Message) -> json.Message | MessageError:
     if message.kind is not json.Kind.REQUEST:
         return message
-    return MessageError("Hearth is going out; call again", versions.INTERNAL_ERROR, message.id)
+    return MessageError("Hearth is shutting down; call again", versions.INTERNAL_ERROR, message.id)

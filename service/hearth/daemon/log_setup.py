@@ -10,9 +10,8 @@ import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hearth import control_chars
 from hearth.host.linux.systemd import Journal, is_behind_stderr
-from hearth.masking import everywhere
+from hearth.masking import escaped, everywhere
 
 if TYPE_CHECKING:
     from io import TextIOWrapper
@@ -38,7 +37,7 @@ class _Fields(logging.Formatter):
         fields = " ".join(f"{name}={getattr(record, name)}" for name in JOURNAL_FIELDS if hasattr(record, name))
         text = super().format(record)
         # A name or a line of a server may have control characters for the terminal on which the log is read.
-        return control_chars.escaped(everywhere(f"{text} [{fields}]" if fields else text))
+        return escaped(everywhere(f"{text} [{fields}]" if fields else text))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base class's name
         # The message alone first: where a text was truncated, a secret may be truncated too, and such a secret is

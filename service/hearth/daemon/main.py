@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hearth.errors import AlreadyRunning, FileAccessError, HearthError, Refused, RunsElsewhere, StartError
+from hearth.host import process_setup
 from hearth.host.linux import systemd
-from hearth.host.listening import Listener, inherit, listen
-from hearth.host.posix import process_setup
+from hearth.host.listening import Connection, Listener, inherit, listen, peer_of, refusal
 from hearth.host.sockets import OWNER_ONLY, Access
 from hearth.host.stdio import say
 from hearth.paths import DEFAULT_PROFILE, Places, socket_path
@@ -368,11 +368,10 @@ def _take_lock(start: Start) -> "DaemonLock | None":
 def _serve_degraded(start: Start, listener: Listener, reason: str) -> None:
     from hearth import __version__
     from hearth.daemon.degraded.core import Degraded
-    from hearth.host import connections
 
-    def is_welcome(connection: connections.Connection) -> bool:
+    def is_welcome(connection: Connection) -> bool:
         # This user only: other allowed users are named in the config, which may be broken.
-        return connections.refusal(connections.peer_of(connection), (), ()) is None
+        return refusal(peer_of(connection), (), ()) is None
 
     def has_config_changed() -> bool:
         return signature(config_file) != start.config_seen

@@ -14,11 +14,11 @@ from hearth.daemon.frame_connection import FrameConnection
 from hearth.daemon.line_connection import LineConnection
 from hearth.daemon.services import COUNTERS, DaemonServices
 from hearth.errors import NoRoom, WireError
-from hearth.host import connections
-from hearth.host.connections import Peer
+from hearth.host import listening
+from hearth.host.listening import Peer
 from hearth.mcp import messages, versions
 from hearth.wire import json
-from hearth.wire.sniff import Language, sniff
+from hearth.wire.sniff import DetectedProtocol, sniff
 
 if TYPE_CHECKING:
     from hearth.daemon.acceptor import Acceptor
@@ -48,6 +48,8 @@ _SESSION_LINES = b'{"type":"error","message":"session lines are not served by th
 class ProtocolDetector(asyncio.Protocol):
     """Connection before its protocol is known."""
 
+    _transport: asyncio.Transport
+
     def __init__(self, acceptor: "Acceptor", services: DaemonServices, peer: Peer, token: str = "") -> None:
         self._acceptor = acceptor
         self._services = services
@@ -57,7 +59,7 @@ class ProtocolDetector(asyncio.Protocol):
         self._is_introduced = not token
         self._deadline: asyncio.TimerHandle | None = None
         self._first = b""
-        self._transport: asyncio.Transport | None = None
+        self._is_made = False
         self.since = services.now()
         # The client has sent an HTTP request and waits for the HTTP package to load.
         self.is_heard = False
@@ -65,6 +67,7 @@ class ProtocolDetector(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # A cast: uvloop's transports have the methods, but not the base class.
         self._transport = cast(asyncio.Transport, transport)
+        self._is_made = True
         if self._token:
             self._deadline = asyncio.get_running_loop().call_later(INTRODUCTION_SECONDS, self._refuse_token)
 
@@ -104,25 +107,23 @@ class ProtocolDetector(asyncio.Protocol):
         self._end(refused_line("the token of its registry entry is missing or wrong"))
 
     def _decide(self, ended: bool = False) -> None:
-        assert self._transport is not None
         if not self._is_introduced and not self._is_shown(ended):
             return
-        language = sniff(self._first)
-        if language is Language.FRAMES:
+        protocol = sniff(self._first)
+        if protocol is DetectedProtocol.FRAMES:
             peer = self._peer
-            is_own_user = connections.refusal(peer, (), ()) is None
+            is_own_user = listening.refusal(peer, (), ()) is None
             self._become(FrameConnection(self._services, self._transport, peer.pid, is_own_user), ended)
-        elif language is Language.LINES:
+        elif protocol is DetectedProtocol.LINES:
             self._become_lined(ended)
-        elif language is Language.HTTP:
+        elif protocol is DetectedProtocol.HTTP:
             self._become_http()
-        elif language is Language.SESSION:
+        elif protocol is DetectedProtocol.SESSION:
             self._end(_SESSION_LINES)
-        elif language is Language.UNKNOWN or ended:
+        elif protocol is DetectedProtocol.UNKNOWN or ended:
             self._end(messages.error(None, versions.INVALID_REQUEST, _UNKNOWN) + b"\n")
 
     def _become_lined(self, ended: bool) -> None:
-        assert self._transport is not None
         try:
             self._acceptor.check_room()
         except NoRoom as exc:
@@ -132,46 +133,34 @@ class ProtocolDetector(asyncio.Protocol):
 
     def _become_http(self) -> None:
         """Hand over to HTTP. Loading its package takes a moment the first time; others are served meanwhile."""
-        assert self._transport is not None
         self.is_heard = True
         self._transport.pause_reading()
         self._acceptor.when_http_is_there(self._meet_http)
 
     def _meet_http(self, app: "HttpApp | None") -> None:
-        assert self._transport is not None
         if self._transport.is_closing():
             return
         if app is None:
             self._end(_NO_HTTP)
             return
         if self._token:
-            self._meet_unproven(app)
-            return
-        try:
-            self._acceptor.check_room()
-        except NoRoom as exc:
-            body = json.dumps({"error": str(exc)})
-            self._end(_HTTP_NO_ROOM % (len(body), body))
-            return
-        wire = app.connect(self._peer)
+            # Each of its requests has to show the token; until then it counts as unauthenticated.
+            wire = app.connect_port(self._token)
+        else:
+            try:
+                self._acceptor.check_room()
+            except NoRoom as exc:
+                body = json.dumps({"error": str(exc)})
+                self._end(_HTTP_NO_ROOM % (len(body), body))
+                return
+            wire = app.connect(self._peer)
         self._transport.set_protocol(wire)
-        self._acceptor.decided(self, wire)
-        wire.connection_made(self._transport)
-        self._transport.resume_reading()
-        wire.data_received(self._first)
-
-    def _meet_unproven(self, app: "HttpApp") -> None:
-        """Hand over a connection whose requests have to show the token; until then it counts as unauthenticated."""
-        assert self._transport is not None
-        wire = app.connect_port(self._token)
-        self._transport.set_protocol(wire)
-        self._acceptor.decided(self, None)
+        self._acceptor.decided(self, None if self._token else wire)
         wire.connection_made(self._transport)
         self._transport.resume_reading()
         wire.data_received(self._first)
 
     def _become(self, wire: FrameConnection | LineConnection, ended: bool) -> None:
-        assert self._transport is not None
         self._transport.set_protocol(wire)
         self._acceptor.decided(self, wire)
         wire.data_received(self._first)
@@ -179,21 +168,20 @@ class ProtocolDetector(asyncio.Protocol):
             self._transport.close()
 
     def _end(self, words: bytes) -> None:
-        assert self._transport is not None
         self._acceptor.decided(self, None)
         self._transport.write(words)
         self._transport.close()
 
     def give_way(self) -> bool:
         """Close to make room for another connection; return False if there is no transport yet."""
-        if self._transport is None:
+        if not self._is_made:
             return False
         self._end(refused_line("there is no room for who does not say what it wants"))
         return True
 
     def close(self) -> None:
         """Close a silent connection, to which no answer is owed. A client that waits for HTTP is answered later."""
-        if self._transport and not self.is_heard:
+        if self._is_made and not self.is_heard:
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:

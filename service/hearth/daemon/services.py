@@ -1,14 +1,17 @@
 """Protocols between the daemon and its connections, and the counters that they share."""
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hearth.config import Config
 from hearth.hub.control_api import ControlApi
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session
 
+if TYPE_CHECKING:
+    from hearth.daemon.policy_service import PolicyService
 
-class Wire(Protocol):
+
+class ClientConnection(Protocol):
     """A connection whose protocol is known."""
 
     session: Session | None
@@ -34,6 +37,7 @@ class DaemonServices(Protocol):
 
     hub: Hub
     control: ControlApi
+    policy: "PolicyService"
 
     @property
     def config(self) -> Config:
@@ -45,6 +49,9 @@ class DaemonServices(Protocol):
 
     def now(self) -> float:
         """Return the time of the loop's clock."""
+
+    async def attributed(self, pid: int | None) -> Session | None:
+        """Return the session whose client a process descends from, if there is a policy; None for a person."""
 
     def check_room(self) -> None:
         """Raise NoRoom if one more session would be too many."""
@@ -67,7 +74,7 @@ class DaemonServices(Protocol):
     def shut_down_when_quiet(self, reason: str) -> None:
         """Begin the shutdown as soon as no client waits for an answer; bridges then reconnect at once."""
 
-    def welcome(self, wire: Wire) -> None:
+    def welcome(self, wire: ClientConnection) -> None:
         """Register a connection whose client is known now. The daemon may be shutting down already."""
 
     def http_failed(self, reason: str) -> None:
@@ -76,7 +83,7 @@ class DaemonServices(Protocol):
     def own_addresses(self) -> list[object]:
         """Return the addresses at which this daemon listens, as the kernel has them."""
 
-    def forget(self, wire: Wire) -> None:
+    def forget(self, wire: ClientConnection) -> None:
         """Remove a connection that has ended."""
 
 

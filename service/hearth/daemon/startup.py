@@ -10,7 +10,7 @@ from hearth.daemon import config_file, log_setup
 from hearth.daemon.daemon import Daemon
 from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
-from hearth.host import signals, system
+from hearth.host import process_setup, system
 from hearth.host.line_files import FILES
 from hearth.host.linux import systemd
 from hearth.host.sockets import Access
@@ -57,7 +57,7 @@ def _serve(start: Start, claim: DaemonLock | None) -> int:
 async def _serve_to_the_end(daemon: Daemon) -> None:
     await daemon.serve()
     # Not after a failure: the degraded daemon that takes over has to receive signals.
-    signals.hold_back()
+    process_setup.hold_back_signals()
 
 
 def _begin_log(start: Start, level: str) -> None:

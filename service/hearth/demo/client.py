@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hearth import __version__
-from hearth.demo.protocol import CAPABILITIES_KEY, LEGACY_VERSIONS, MODERN_VERSION, VERSION_KEY
+from hearth.demo.server import CAPABILITIES_KEY, LEGACY_VERSIONS, MODERN_VERSION, VERSION_KEY
 from hearth.stdio_client import ClientError, Conversation, Message
 
 # Five servers that import a large SDK at once took ten seconds on a slow machine.

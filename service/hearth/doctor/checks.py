@@ -5,7 +5,7 @@ docs/doctor.md has the same table. Groups run in their order, each with a timeou
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hearth.control_client import service_state
@@ -189,13 +189,12 @@ GROUPS = (
 
 def examine(places: Places, tell: Callable[[str], None] = lambda name: None) -> list[Finding]:
     """Return all findings, in the order of display; `tell` is called with the name of each group before it runs."""
-    return without_consequences(list(_findings(CheckContext(places, os.environ), tell)))
-
-
-def _findings(context: CheckContext, tell: Callable[[str], None]) -> Iterator[Finding]:
+    context = CheckContext(places, os.environ)
+    findings = []
     for group in GROUPS:
         tell(group.name)
-        yield from within(group, context, GROUP_SECONDS)
+        findings += within(group, context, GROUP_SECONDS)
+    return without_consequences(findings)
 
 
 def within(group: CheckGroup, context: CheckContext, seconds: float) -> list[Finding]:
@@ -215,10 +214,9 @@ def within(group: CheckGroup, context: CheckContext, seconds: float) -> list[Fin
     thread.join(seconds)
     if failed:
         raise failed[0]
-    return found[0] if found else [_unfinished(group.name, seconds)]
-
-
-def _unfinished(name: str, seconds: float) -> Finding:
+    if found:
+        return found[0]
+    name = group.name
     message = f"the look at {name} did not end within {seconds:g} s: a disk, a home on the network or a program hangs"
     fix = "`df` and `mount` show a file system that stands still; `hearth doctor` looks again."
-    return Finding("doctor.unfinished", "broken", message, fix, name)
+    return [Finding("doctor.unfinished", "broken", message, fix, name)]

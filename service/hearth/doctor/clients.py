@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hearth import config
-from hearth.clients import backups, connector, discovery, launcher
+from hearth.clients import backups, bridge_entries, discovery, launcher
 from hearth.clients.discovery import ClientServer
 from hearth.clients.table import KINDS, Table
 from hearth.doctor.context import CheckContext
@@ -257,5 +257,5 @@ def repoint_description(text: str) -> str:
 def repoint(text: str, places: Places) -> None:
     """Rewrite an entry to start the bridge of this installation. Raises ConfigError, Refused, FileAccessError."""
     table, name, server = unpack_entry(text)
-    is_whole = not server and name == connector.WHOLE
-    connector.connect(table, {} if is_whole else {name: server}, is_whole, places)
+    is_whole = not server and name == bridge_entries.WHOLE
+    bridge_entries.connect(table, {} if is_whole else {name: server}, is_whole, places)

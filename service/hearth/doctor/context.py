@@ -15,6 +15,7 @@ from hearth import config, paths, registry
 from hearth.control_client import running_daemon, service_state, systemd_unit
 from hearth.control_client.connection import ControlConnection
 from hearth.errors import TurnedAway, Unreachable
+from hearth.findings import FixName, FixRequest
 from hearth.host import listening, system
 from hearth.paths import Places
 
@@ -58,6 +59,10 @@ class ManagerState(NamedTuple):
         The system's manager belongs to the administrator.
         """
         return self.systemctl != "systemctl"
+
+    def request(self, fix: FixName, target: str = "") -> FixRequest | None:
+        """Return the request for a fix of units; None if the manager may not be asked to change them."""
+        return FixRequest(fix, target) if self.is_mine else None
 
 
 class ServiceEnvironment(NamedTuple):
@@ -141,7 +146,7 @@ class CheckContext:
         named = self.environ.get("XDG_RUNTIME_DIR", "")
         if not named.startswith("/") or not self.places.folder.startswith(named):
             return False
-        return owner(named) not in (None, me()) and not os.access(named, os.W_OK | os.X_OK)
+        return owner(named) not in (None, system.user_id()) and not os.access(named, os.W_OK | os.X_OK)
 
     def manager(self) -> ManagerState:
         """Return the state of the user's systemd and of the units; empty on other systems."""
@@ -169,11 +174,6 @@ def owner(path: str) -> int | None:
         return os.stat(path).st_uid
     except OSError:
         return None
-
-
-def me() -> int:
-    """Return this user's id; Windows has none, and owners are not checked there."""
-    return system.user_id()
 
 
 def environment_of(pid: int) -> dict[str, str]:
@@ -206,7 +206,8 @@ def look_at_manager(places: Places) -> ManagerState:
     variables = _ask(scope, "show-environment", "--output=json") if said.returncode == 0 else said
     if said.returncode or variables.returncode:
         return ManagerState("silent", said=(said.stderr or variables.stderr).strip())
-    blocks = [properties(block) for block in said.stdout.split("\n\n")] if names else []
+    # One paragraph for each unit, with a property in each line.
+    blocks = [assignments(block.splitlines()) for block in said.stdout.split("\n\n")] if names else []
     socket, service, http = (*blocks, {}, {}, {})[:3]
     typed = " ".join(("systemctl", *scope))
     return ManagerState("answers", socket, service, http, parse_environment(variables.stdout), systemctl=typed)
@@ -230,12 +231,6 @@ def _ask(scope: Sequence[str], *arguments: str) -> "subprocess.CompletedProcess[
         return subprocess.CompletedProcess(command, 1, "", f"no answer within {ASK_SECONDS:g} s")
     except OSError as error:
         return subprocess.CompletedProcess(command, 1, "", f"systemctl: {error.strerror}")
-
-
-def properties(block: str) -> dict[str, str]:
-    """Return the properties in one unit's paragraph of `systemctl show`."""
-    rows = (line.partition("=") for line in block.splitlines() if "=" in line)
-    return {name: value for name, _, value in rows}
 
 
 def parse_environment(text: str) -> dict[str, str]:

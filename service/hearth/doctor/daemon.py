@@ -80,7 +80,7 @@ def look(context: CheckContext) -> DaemonFacts:
         has_file=os.path.lexists(context.places.registry),
         entry=entry,
         lives=living is not None,
-        reused=bool(entry) and not living and _has_somebody(entry.pid if entry else 0),
+        reused=bool(entry and not living and processes.is_alive(entry.pid, processes.UNKNOWN_START_TIME)),
         status=word.status if living else tool_catalog.complete_status(context.places, {}),
         silence=word.silence,
         search_paths=(mine, surroundings.values.get("PATH", "")) if mine else ("", ""),
@@ -105,10 +105,6 @@ def _missing(status: Mapping[str, Any]) -> str:
     return next((path for path in paths if path and not os.path.exists(path)), "")
 
 
-def _has_somebody(pid: int) -> bool:
-    return processes.is_alive(pid, processes.UNKNOWN_START_TIME)
-
-
 def judge(facts: DaemonFacts) -> list[Finding]:
     """Return the findings on the daemon."""
     return [*_judge_own(facts), *(_second(path, answers) for path, answers in facts.others.items())]
@@ -127,19 +123,29 @@ def _judge_own(facts: DaemonFacts) -> list[Finding]:
     if facts.entry is None or not facts.lives:
         state = _stale(facts, facts.entry) if facts.entry else _unknown(facts)
         return [state, *failures(facts.status.get("upstreams") or [], facts.logged, "hearth call")]
+    pid, version = facts.entry.pid, clean(facts.entry.version)
     if facts.silence:
-        return [_silent(facts.entry.pid, facts.silence)]
+        fix = f"{last_resort(pid)}, and the next call lights a new one. `hearth logs` may say why."
+        return [Finding("daemon.silent", "broken", f"pid {pid} runs and does not answer: {facts.silence}", fix)]
     if facts.refusal:
-        return [_full(facts.entry.pid, facts.refusal)]
-    findings = [_described(facts.entry, facts.status)]
-    if facts.status.get("degraded"):
-        findings = [_degraded(facts.entry.pid, str(facts.status["degraded"]))]
+        fix = "End clients that are not needed, or raise the limit; nothing is wrong with the daemon."
+        return [Finding("daemon.full", "broken", f"pid {pid}: {clean(facts.refusal)}", fix)]
+    findings = [_described(pid, version, facts.status)]
     if facts.status.get("configError"):
-        findings.append(_old_config(str(facts.status["configError"])))
+        reason = clean(str(facts.status["configError"]))
+        message = f"the daemon goes on with the former config, because the new one was refused: {reason}"
+        fix = "Mend the file; `hearth reload` has it read again."
+        findings.append(Finding("daemon.config", "broken", message, fix))
     if facts.entry.version != hearth.__version__:
-        findings.append(_other_version(facts.entry))
+        message = f"pid {pid} is version {version}, and {hearth.__version__} is installed"
+        fix = f"`hearth restart` brings it to {hearth.__version__}."
+        findings.append(Finding("daemon.version", "note", message, fix, request=FixRequest("renew")))
     if facts.missing:
-        findings.append(_moved(facts.entry, facts.missing))
+        message = (
+            f"pid {pid} runs from {clean(facts.missing)}, which is gone: parts that it has not loaded yet will fail"
+        )
+        fix = "`hearth restart` starts this one."
+        findings.append(Finding("daemon.moved", "broken", message, fix, request=FixRequest("renew")))
     ran, will = facts.search_paths
     if ran != will:
         message = "the daemon was started with another PATH than its next start will have"
@@ -164,39 +170,11 @@ def _stale(facts: DaemonFacts, entry: registry.RegistryEntry) -> Finding:
     return Finding("daemon.stale", "note", message, fix)
 
 
-def _silent(pid: int, reason: str) -> Finding:
-    fix = f"{last_resort(pid)}, and the next call lights a new one. `hearth logs` may say why."
-    return Finding("daemon.silent", "broken", f"pid {pid} runs and does not answer: {reason}", fix)
-
-
-def _full(pid: int, reason: str) -> Finding:
-    fix = "End clients that are not needed, or raise the limit; nothing is wrong with the daemon."
-    return Finding("daemon.full", "broken", f"pid {pid}: {clean(reason)}", fix)
-
-
-def _degraded(pid: int, reason: str) -> Finding:
-    fix = "Mend that: the daemon tries again by itself."
-    return Finding("daemon.degraded", "broken", f"pid {pid} cannot serve: {clean(reason)}", fix)
-
-
-def _old_config(reason: str) -> Finding:
-    message = f"the daemon goes on with the former config, because the new one was refused: {clean(reason)}"
-    return Finding("daemon.config", "broken", message, "Mend the file; `hearth reload` has it read again.")
-
-
-def _other_version(entry: registry.RegistryEntry) -> Finding:
-    message = f"pid {entry.pid} is version {clean(entry.version)}, and {hearth.__version__} is installed"
-    fix = f"`hearth restart` brings it to {hearth.__version__}."
-    return Finding("daemon.version", "note", message, fix, request=FixRequest("renew"))
-
-
-def _moved(entry: registry.RegistryEntry, path: str) -> Finding:
-    message = f"pid {entry.pid} runs from {clean(path)}, which is gone: parts that it has not loaded yet will fail"
-    return Finding("daemon.moved", "broken", message, "`hearth restart` starts this one.", request=FixRequest("renew"))
-
-
-def _described(entry: registry.RegistryEntry, status: Mapping[str, Any]) -> Finding:
-    message = f"running as pid {entry.pid}, version {clean(entry.version)}"
+def _described(pid: int, version: str, status: Mapping[str, Any]) -> Finding:
+    if status.get("degraded"):
+        message = f"pid {pid} cannot serve: {clean(str(status['degraded']))}"
+        return Finding("daemon.degraded", "broken", message, "Mend that: the daemon tries again by itself.")
+    message = f"running as pid {pid}, version {version}"
     if status.get("containment"):
         message += f"; what a server leaves running is ended by {clean(str(status['containment']))}"
     return Finding(_STATE, "ok", message)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from hearth import paths
 from hearth.control_client import running_daemon, systemd_unit
 from hearth.control_client.connection import last_resort
-from hearth.doctor.context import CheckContext, Properties, me
+from hearth.doctor.context import CheckContext, Properties
 from hearth.errors import FileAccessError
 from hearth.findings import Finding, FixRequest
 from hearth.host import listening, sockets, system
@@ -65,7 +65,7 @@ def look_at_socket(context: CheckContext) -> SocketFacts:
         unit=seen.socket.get("ActiveState", "") if installed else "",
         unit_name=seen.socket.get("Id", ""),
         systemctl=seen.systemctl,
-        me=me(),
+        me=system.user_id(),
         pipe=pipe,
         allowed=int(context.examined().config.socket_mode, 8),
     )

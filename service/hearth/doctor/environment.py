@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import hearth
-from hearth.doctor.context import CheckContext, me, owner
+from hearth.doctor.context import CheckContext, owner
 from hearth.findings import Finding
 from hearth.host import system
 from hearth.paths import home_dir, runtime_dir
@@ -80,7 +80,7 @@ def look(context: CheckContext) -> EnvironmentFacts:
         runtime_writable=os.access(named, os.W_OK | os.X_OK),
         runtime_used=bool(named) and context.places.folder.startswith(named),
         stand_in=runtime_dir() if unset and not runtime_dir().startswith("/run/user/") else "",
-        me=me(),
+        me=system.user_id(),
         home_owner=owner(home_dir()),
         now=time.time(),
         newest=_newest([os.path.abspath(hearth.__file__), context.places.config_file(), *_state_files()]),
@@ -283,7 +283,8 @@ def judge_proxies(facts: ProxyFacts) -> list[Finding]:
         findings += [
             _caught(name, host) for name, host in facts.local if not is_exempt(host, facts.service.get("NO_PROXY", ""))
         ]
-    return findings or [Finding("network.well", "ok", _proxy_summary(facts))]
+    summary = f"the service's: {', '.join(facts.service)}" if facts.service else "no proxy"
+    return findings or [Finding("network.well", "ok", summary)]
 
 
 def _caught(name: str, host: str) -> Finding:
@@ -296,7 +297,3 @@ def is_exempt(host: str, no_proxy: str) -> bool:
     """Tell whether NO_PROXY exempts this host from the proxy."""
     rules = [rule.strip().strip("[]").lower().lstrip(".") for rule in no_proxy.split(",")]
     return any(rule == "*" or rule == host or (rule and host.endswith(f".{rule}")) for rule in rules)
-
-
-def _proxy_summary(facts: ProxyFacts) -> str:
-    return "no proxy" if not facts.service else f"the service's: {', '.join(facts.service)}"

@@ -19,11 +19,9 @@ from hearth.errors import HearthError
 from hearth.findings import Finding, FixName, FixRequest, requested_fixes
 from hearth.host import install, system
 from hearth.host.folders import refusal
-from hearth.host.install.service_files import compile_package
-from hearth.host.linux.systemctl import Manager
+from hearth.host.install.service_files import Outcome, compile_package
+from hearth.host.linux.units import Manager
 from hearth.host.locks import Lock
-from hearth.host.posix.peers import own_uid
-from hearth.ops import shutdown
 from hearth.secrets import http_token
 
 # The same time as `hearth restart` waits for the daemon to stop.
@@ -34,7 +32,7 @@ class Fix(NamedTuple):
     """Fix: `prospect` returns what it would do, as a sentence without its subject; `apply` does it."""
 
     prospect: Callable[[CheckContext, str], str]
-    apply: Callable[[CheckContext, str], None]
+    apply: Callable[[CheckContext, str], object]
 
 
 class FixResult(NamedTuple):
@@ -87,7 +85,7 @@ def _close(context: CheckContext, path: str) -> None:
         raise HearthError("modes are POSIX's")
     try:
         found = os.lstat(path)
-        if stat.S_ISLNK(found.st_mode) or found.st_uid != own_uid():
+        if stat.S_ISLNK(found.st_mode) or found.st_uid != system.user_id():
             raise HearthError(f"{path} is a link, or somebody else's, and is left as it is")
         os.chmod(path, _wanted_mode(found.st_mode))
     except OSError as exc:
@@ -150,27 +148,20 @@ def _compile(context: CheckContext, target: str) -> None:
         raise HearthError("the package's folder cannot be written to: compile as whoever installed it")
 
 
+def _install(context: CheckContext, dry_run: bool = False) -> Outcome:
+    # A unit that the user disabled stays disabled.
+    enable = context.manager().socket.get("UnitFileState", "enabled").startswith("enabled")
+    return install.install(enable=enable, dry_run=dry_run, profile=context.places.profile)
+
+
 def _prospect_of_installing(context: CheckContext, target: str) -> str:
     try:
-        outcome = install.install(enable=_is_enabled(context), dry_run=True, profile=context.places.profile)
+        outcome = _install(context, dry_run=True)
     except HearthError as error:
         return f"install the units anew, which will not work: {error}"
     files = ", ".join(os.path.join(outcome.folder, name) for name in outcome.plan.write)
     path = f"; the service's PATH becomes {outcome.search_path}" if outcome.search_path else ""
     return f"write {files or 'the units'} anew{path}"
-
-
-def _install(context: CheckContext, target: str) -> None:
-    install.install(enable=_is_enabled(context), profile=context.places.profile)
-
-
-def _is_enabled(context: CheckContext) -> bool:
-    """Tell whether the socket unit should be enabled: a unit that the user disabled stays disabled."""
-    return context.manager().socket.get("UnitFileState", "enabled").startswith("enabled")
-
-
-def _reload(context: CheckContext, target: str) -> None:
-    _manager().do("daemon-reload")
 
 
 def _start(context: CheckContext, socket: str) -> None:
@@ -195,7 +186,7 @@ def _renew(context: CheckContext, target: str) -> None:
     if daemon is None:
         return
     with daemon.control() as control:
-        shutdown.end(control, daemon, restart=True, seconds=RENEW_SECONDS)
+        daemon.end(control, restart=True, seconds=RENEW_SECONDS)
 
 
 def _start_prospect(context: CheckContext, socket: str) -> str:
@@ -209,8 +200,10 @@ FIXES: dict[FixName, Fix] = {
     "forget": Fix(lambda _, path: f"remove {path}, which names a daemon that is gone", _forget),
     "sweep": Fix(lambda _, path: f"remove {path}, at which nobody listens", _sweep),
     "compile": Fix(lambda _, target: "write the byte code of the bridge and the daemon", _compile),
-    "install": Fix(_prospect_of_installing, _install),
-    "reload": Fix(lambda _, target: "have systemd read the unit files again", _reload),
+    "install": Fix(_prospect_of_installing, lambda context, _: _install(context)),
+    "reload": Fix(
+        lambda _, target: "have systemd read the unit files again", lambda _, target: _manager().do("daemon-reload")
+    ),
     "start": Fix(_start_prospect, _start),
     "renew": Fix(lambda _, target: "restart the daemon: calls in flight finish, clients stay connected", _renew),
     "repoint": Fix(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import hearth
 from hearth.clients import launcher
-from hearth.doctor.context import CheckContext, me
+from hearth.doctor.context import CheckContext
 from hearth.findings import Finding, FixRequest
 from hearth.host import system
 from hearth.places import state_dir
@@ -191,7 +191,7 @@ def look_at_folders(context: CheckContext) -> FolderFacts:
     state = look_at(state_dir())
     places = [*(folder.above for folder in private[:1]), state.above]
     rooms = [room for place in places if (room := _room(place))]
-    return FolderFacts(private, state, rooms, me())
+    return FolderFacts(private, state, rooms, system.user_id())
 
 
 def look_at(path: str) -> Folder:

@@ -12,10 +12,9 @@ from hearth.control_client import service_state
 from hearth.doctor.context import CheckContext
 from hearth.errors import ConfigError
 from hearth.findings import Finding, FixRequest
-from hearth.host import system
+from hearth.host import lasting_paths, system
 from hearth.host.install import systemd_user
-from hearth.host.linux import unit_files, units
-from hearth.host.posix import lasting_paths
+from hearth.host.linux import units
 from hearth.paths import Places, home_dir
 from hearth.secret_patterns import masked_url
 from hearth.secrets import references
@@ -142,7 +141,7 @@ def _is_kept_by_hand(places: Places) -> bool:
     if not system.is_linux() or places.config:
         return False
     drop_in = units.of_profile(places.profile).path_drop_in
-    return unit_files.read_paths(systemd_user.units_folder(), [drop_in]).get(drop_in) == ""
+    return units.read_paths(systemd_user.units_folder(), [drop_in]).get(drop_in) == ""
 
 
 def missing_file(spec: config.ServerSpec) -> str:
@@ -178,11 +177,8 @@ def _judge(server: ServerFacts, facts: ServersFacts) -> Finding:
         return Finding("servers.file", "broken", message, "Mend its args in the config, or put the file there.", name)
     if trouble := shim_trouble(server.found, facts.service, facts.shell if facts.has_service else {}):
         return Finding("servers.shim", "note", f"{name}: {trouble.message}", trouble.fix, name)
-    return Finding("servers.program", "ok", f"{name}: {_shown(server)}", "", name)
-
-
-def _shown(server: ServerFacts) -> str:
-    return server.found if server.found.endswith(server.written) else server.written
+    shown = server.found if server.found.endswith(server.written) else server.written
+    return Finding("servers.program", "ok", f"{name}: {shown}", "", name)
 
 
 def _unfound(server: ServerFacts, facts: ServersFacts) -> Finding:

@@ -9,9 +9,9 @@ from hearth.doctor.context import CheckContext, ManagerState, Properties, servic
 from hearth.errors import HearthError
 from hearth.findings import Finding, FixRequest, State
 from hearth.host.install import service_files, systemd_user
+from hearth.host.lasting_paths import lasting
 from hearth.host.linux import units
 from hearth.host.linux.units import PATH_DROP_IN
-from hearth.host.posix.lasting_paths import lasting
 
 _MANAGER = "units.manager"
 _STATE = "units.state"
@@ -52,7 +52,7 @@ class UnitFacts(NamedTuple):
     seen: ManagerState
     names: tuple[str, str] | None
     files: tuple[UnitFile, UnitFile] | None
-    # The interpreter of this installation.
+    # The interpreter that `hearth install` of this installation would write.
     mine: str
     program_works: bool
     socket_path: str
@@ -71,7 +71,7 @@ def look(context: CheckContext) -> UnitFacts:
         seen,
         (socket, service) if socket and service else None,
         (look_at_file(seen.socket), look_at_file(seen.service)) if seen.state == "answers" else None,
-        own_interpreter(),
+        lasting(sys.executable),
         not program or os.access(program, os.X_OK),
         places.socket,
         is_lingering(context.environ),
@@ -100,10 +100,6 @@ def judge(facts: UnitFacts) -> list[Finding]:
     return _installed(facts, facts.names, facts.files)
 
 
-def _install(facts: UnitFacts) -> FixRequest | None:
-    return FixRequest("install") if facts.seen.is_mine else None
-
-
 def _is(known: Properties, state: str) -> bool:
     return known.get("LoadState") == state
 
@@ -112,20 +108,18 @@ def _installed(facts: UnitFacts, names: tuple[str, str], files: tuple[UnitFile, 
     findings = [*_texts(names, files, facts), *_drop_ins(names[1], facts), *_states(names, facts.seen)]
     if not _is(facts.seen.service, "loaded"):
         message = f"{names[0]} is installed, and {names[1]} is not, so a connection starts nothing"
-        findings.append(Finding("units.incomplete", "broken", message, "hearth install", names[1], _install(facts)))
+        findings.append(
+            Finding("units.incomplete", "broken", message, "hearth install", names[1], facts.seen.request("install"))
+        )
     if any(known.get("NeedDaemonReload") == "yes" for known in (facts.seen.socket, facts.seen.service)):
         message = "unit files have changed since systemd read them"
         fix = f"{facts.seen.systemctl} daemon-reload"
-        findings.append(
-            Finding("units.unread", "note", message, fix, request=FixRequest("reload") if facts.seen.is_mine else None)
-        )
+        findings.append(Finding("units.unread", "note", message, fix, request=facts.seen.request("reload")))
     if facts.is_remote and not facts.lingers:
         message = "systemd ends your services, the daemon among them, when you log out from this machine"
         fix = "Where they should go on: loginctl enable-linger"
         findings.append(Finding("units.linger", "note", message, fix))
-    if not findings or all(finding.state == "ok" for finding in findings):
-        return findings
-    return [finding for finding in findings if finding.state != "ok"]
+    return [finding for finding in findings if finding.state != "ok"] or findings
 
 
 def _texts(names: tuple[str, str], files: tuple[UnitFile, UnitFile], facts: UnitFacts) -> list[Finding]:
@@ -188,9 +182,8 @@ def _states(names: tuple[str, str], seen: ManagerState) -> list[Finding]:
     enabled = seen.socket.get("UnitFileState", "")
     if state not in ("active", "activating"):
         if enabled.startswith("enabled"):
-            fix = f"{seen.systemctl} start {name}"
-            request = FixRequest("start", name) if seen.is_mine else None
-            return [Finding("units.stopped", "broken", f"{name} is enabled and not started", fix, name, request)]
+            message, fix = f"{name} is enabled and not started", f"{seen.systemctl} start {name}"
+            return [Finding("units.stopped", "broken", message, fix, name, seen.request("start", name))]
         fix = f"{seen.systemctl} enable --now {name}"
         return [Finding("units.disabled", "note", f"{name} is installed, and neither enabled nor started", fix, name)]
     if enabled == "disabled":
@@ -211,7 +204,7 @@ def _failed(name: str, known: Properties, socket: str, seen: ManagerState) -> Fi
         f"`{seen.systemctl.replace('systemctl', 'journalctl')} -u {name}` says why; then"
         f" {seen.systemctl} reset-failed {name}; {seen.systemctl} start {socket}"
     )
-    request = FixRequest("start", socket) if seen.is_mine else None
+    request = seen.request("start", socket)
     if "start-limit-hit" in result:
         message = f"{name} has failed: the daemon ended too often right after its start, so systemd tries no more"
         return Finding("units.start_limit", "broken", message, fix, name, request)
@@ -265,11 +258,6 @@ def interpreter(text: str) -> str:
     line = next((line for line in text.splitlines() if line.startswith(_EXEC)), "").removeprefix(_EXEC).strip()
     word = line[1:].partition('"')[0] if line.startswith('"') else line.partition(" ")[0]
     return word.lstrip(":@-+!").replace("%%", "%")
-
-
-def own_interpreter() -> str:
-    """Return the interpreter that `hearth install` of this installation would write."""
-    return lasting(sys.executable)
 
 
 def is_lingering(account: Mapping[str, str]) -> bool:

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import IO, Protocol
 
 from hearth.errors import UpstreamError
-from hearth.host.posix import process_setup
+from hearth.host import process_setup
 
 log = logging.getLogger(__name__)
 

@@ -41,16 +41,20 @@ def replace(path: str, data: bytes, is_due: Callable[[], bool] = lambda: True) -
 
     Return whether the file was replaced. Raises FileAccessError, and the file is then unchanged.
     """
+    import tempfile
+
     target = os.path.realpath(path)
+    folder, name = os.path.split(target)
     # Set once the file is made: a file that existed before under any name belongs to another program.
     temporary = ""
     try:
-        _make_folder(os.path.dirname(target))
+        _make_folder(folder)
         former = _stat(target)
         if former is not None and not os.access(target, os.W_OK):
             # The folder would allow the replacement, but the file is read-only on purpose.
             raise PermissionError(errno.EACCES, "it is read-only")
-        descriptor, temporary = _made_beside(target)
+        # For its owner only.
+        descriptor, temporary = tempfile.mkstemp(".new", f"{name}.", folder)
         _write(descriptor, data, former, target)
         if not is_due():
             return False
@@ -61,7 +65,7 @@ def replace(path: str, data: bytes, is_due: Callable[[], bool] = lambda: True) -
     finally:
         if temporary:
             private_files.remove(temporary)
-    _sync_folder(os.path.dirname(target))
+    _sync_folder(folder)
     return True
 
 
@@ -89,14 +93,6 @@ def _stat(path: str) -> os.stat_result | None:
         return os.stat(path)
     except FileNotFoundError:
         return None
-
-
-def _made_beside(target: str) -> tuple[int, str]:
-    """Create a file with a unique name beside the target, for its owner only; return descriptor and path."""
-    import tempfile
-
-    folder, name = os.path.split(target)
-    return tempfile.mkstemp(".new", f"{name}.", folder)
 
 
 def _write(descriptor: int, data: bytes, former: os.stat_result | None, target: str) -> None:

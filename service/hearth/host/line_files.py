@@ -99,7 +99,7 @@ class LineFiles:
             _append(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
         except (OSError, FileAccessError) as exc:
             if name not in self._failed:
-                log.warning("what it says is not kept: %s", _reason(path, exc), extra={"upstream": name})
+                log.warning("lines are not kept: %s", _reason(path, exc), extra={"upstream": name})
             self._failed[name] = time.monotonic() + RETRY_SECONDS
         else:
             self._failed.pop(name, None)

@@ -54,15 +54,12 @@ class Listener(AcceptLoop):
         self.holder = manager if identity is None else "self"
         # Device and inode of the file that Hearth made; None where the service manager did.
         self._identity = identity
+        # Whether Hearth bound the socket.
+        self.owned = identity is not None
         # Token of the clients; empty where the kernel names the peer.
         self.token = ""
         # TCP sockets for HTTP that were passed along with it.
         self.ports: list[socket.socket] = []
-
-    @property
-    def owned(self) -> bool:
-        """Whether Hearth bound the socket."""
-        return self._identity is not None
 
     def address(self) -> str | None:
         """Return the path that the socket is bound to, as the kernel reports it; None if it has none."""
@@ -239,7 +236,8 @@ def bind(path: str, access: Access = OWNER_ONLY) -> Listener:
         _unlink_if_there(temporary)
         if exc.errno in _UNSUPPORTED:
             raise NoUnixSocket(f"{path} cannot be made there ({exc.strerror})") from exc
-        raise StartError(f"the socket {path} cannot be made: {exc.strerror}; {_advice(path)}") from exc
+        advice = f"make {os.path.dirname(path)} writable for you"
+        raise StartError(f"the socket {path} cannot be made: {exc.strerror}; {advice}") from exc
     finally:
         os.umask(mask)
     return Listener(sock, path, _identity(path))
@@ -279,10 +277,6 @@ def _unlink_if_there(path: str) -> None:
             os.unlink(path)
     except OSError:
         pass
-
-
-def _advice(path: str) -> str:
-    return f"make {os.path.dirname(path)} writable for you"
 
 
 def _refuse_occupied(path: str) -> None:

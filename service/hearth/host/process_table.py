@@ -51,6 +51,32 @@ def _is_own(uids: object) -> bool:
     return getattr(uids, "real", None) == os.getuid()
 
 
+def ancestors(pid: int) -> list[int]:
+    """Return a process and its ancestors, nearest first; without the one that adopts orphans, which is nobody's."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        found = [process, *process.parents()]
+    except psutil.Error:
+        return []
+    return [each.pid for each in found if each.pid > 1]
+
+
+def client_of(pid: int, is_bridge: bool) -> int | None:
+    """Return the process of the client at the other end of a connection: a bridge's is its parent."""
+    import psutil
+
+    if not is_bridge:
+        return pid
+    try:
+        parent = psutil.Process(pid).ppid()
+        # A bridge whose client is gone was adopted by the init process or by the user's service manager.
+        return parent if parent > 1 and psutil.Process(parent).name() != "systemd" else None
+    except psutil.Error:
+        return None
+
+
 def folder_of(pid: int) -> str | None:
     """Return the working folder of a process; None if the process is gone or the folder cannot be read."""
     import psutil
@@ -115,10 +141,10 @@ class Weight(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """Way to measure a process: its name, and a function that returns bytes or raises psutil.Error."""
+    """Way to measure a process: its name, and a function that raises psutil.Error."""
 
     name: str
-    of: Callable[[int], int]
+    of: Callable[[int], Weight]
 
 
 def _rollup(pid: int) -> Weight:
@@ -148,9 +174,7 @@ def _knows_pss() -> bool:
 
 def choose() -> Measure:
     """Return the best measure available on this system."""
-    if _knows_pss():
-        return Measure(PSS, lambda pid: _rollup(pid).whole)
-    return Measure(RSS, lambda pid: _resident(pid).whole)
+    return Measure(PSS, _rollup) if _knows_pss() else Measure(RSS, _resident)
 
 
 def total(measure: Measure, pids: Sequence[int]) -> int:
@@ -160,7 +184,7 @@ def total(measure: Measure, pids: Sequence[int]) -> int:
     size = 0
     for pid in pids:
         try:
-            size += measure.of(pid)
+            size += measure.of(pid).whole
         except psutil.NoSuchProcess:
             continue
         except psutil.AccessDenied as exc:
@@ -212,11 +236,10 @@ def weigh(pids: Sequence[int]) -> Weight | None:
     """Sum the memory of these processes; None if none is left, or if one may not be read."""
     import psutil
 
-    of = _rollup if _knows_pss() else _resident
-    found = []
+    measure, found = choose(), []
     for pid in pids:
         try:
-            found.append(of(pid))
+            found.append(measure.of(pid))
         except psutil.NoSuchProcess:
             continue
         except (OSError, psutil.Error):

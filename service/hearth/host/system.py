@@ -31,7 +31,7 @@ def is_linux() -> bool:
 
 
 def user_id() -> int:
-    """Return this user's uid; 0 on Windows, which has none."""
+    """Return this user's uid; 0 on Windows, which has none, and where every file has that owner."""
     if sys.platform == "win32":
         return 0
     return os.getuid()

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hearth.errors import HearthError, LoginRequired
 from hearth.faults import SEAMS
 from hearth.hub.events import EVENTS
-from hearth.hub.sessions import ReplySink, Session
+from hearth.hub.sessions import Session
+from hearth.hub.sinks import ReplySink
 from hearth.mcp import downgrade, messages, translate, versions
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
@@ -72,6 +73,20 @@ class UpstreamAttempt(NamedTuple):
     plain: bool
 
 
+class Postponed(HearthError):
+    """Order of an authorizer to wait: `wait` makes the call by `again`, or answers it."""
+
+    async def wait(self, call: "Call", again: Callable[[], None]) -> None:
+        raise NotImplementedError
+
+
+class CallPermit(Protocol):
+    """Protocol for the policy's decision about a call."""
+
+    def finished(self, payload: bytes | None) -> None:
+        """Take the call's answer; None if its client cancelled it."""
+
+
 class Call:
     """Request of a client from its arrival to its one answer. Waiter of the upstream connection.
 
@@ -80,7 +95,8 @@ class Call:
     """
 
     __slots__ = (
-        "attempt", "handler", "login", "paused", "request", "rounds", "suspended", "tasks", "touched", "uncertain",
+        "attempt", "handler", "login", "paused", "permit", "request", "rounds", "suspended", "tasks", "touched",
+        "uncertain",
     )  # fmt: skip
 
     def __init__(self, handler: "Pipeline", request: ClientRequest) -> None:
@@ -97,6 +113,8 @@ class Call:
         self.rounds = 0
         # The user's answer to the request to log in.
         self.login: str | None = None
+        # The policy's decision, if there is a policy and the call is one of a tool.
+        self.permit: CallPermit | None = None
 
     # --- the request
 
@@ -150,6 +168,14 @@ class Call:
     def replace_params(self, params: json.Fields) -> None:
         """Continue with other params, where a part of them was meant for Hearth itself."""
         self.request = self.request._replace(params=params)
+
+    def allow(self, permit: CallPermit) -> None:
+        """Record the policy's decision, which hears of the call's end."""
+        self.permit = permit
+
+    def mark_fresh(self) -> None:
+        """Treat a repeated request as a new one: it is known that no former daemon has run it."""
+        self.request = self.request._replace(resent=False)
 
     def answer_login(self, answer: str) -> None:
         """Record the user's answer to the request to log in."""
@@ -292,6 +318,8 @@ class Call:
                 self._bequeath_questions()
                 self._withdraw_questions()
             (request.batch or session.sink).answer(request.tag, payload, keep, drop)
+            if self.permit is not None:
+                self.permit.finished(payload)
             if EVENTS.is_followed:
                 EVENTS.call_finished(request, self.attempt, payload)
             return True
@@ -306,6 +334,8 @@ class Call:
         self._withdraw_questions()
         self.give_up(reason)
         (request.batch or request.session.sink).finish(request.tag)
+        if self.permit is not None:
+            self.permit.finished(None)
         if EVENTS.is_followed:
             EVENTS.call_finished(request, self.attempt, None)
 

@@ -2,25 +2,23 @@
 
 Tools and prompts are called `server__name`; a client of a single server sees that server's own names. URIs stay as they
 are, because they occur in other places, too. Where two servers have the same URI, the first keeps it and the other's is
-prefixed. A `TargetLookup` finds the server of a request in a view, by what the request names. Sends nothing.
+prefixed. `hub.lookups` finds the server of a request in a view. Sends nothing.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec import Raw
 
-from hearth.errors import HearthError, MessageError
-from hearth.hub.calls import ClientRequest
+from hearth.errors import MessageError
 from hearth.hub.sessions import AUTO, SEARCH, Session
 from hearth.mcp import catalog, downgrade, uris, versions
 from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
-from hearth.mcp.uris import NoSuchResource
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
-from hearth.wire import json, values
+from hearth.wire import json
 from hearth.wire.values import Members, RawBytes
 
 # Stands in for a hash: the search tools are the same for every client. No list has this hash.
@@ -50,6 +48,27 @@ def _offer(server: Server, item: Item, exposed: str) -> Offer:
     return Offer(server, item, exposed, Target(server, changes, None if item.safe_to_repeat else item.name))
 
 
+class NotForRole(MessageError):
+    """Error for a request that the client's role may not make; the lists of the role do not have what it names."""
+
+    def __init__(self, what: str, name: str, role: str) -> None:
+        super().__init__(f"{what} {name!r} not available for role {role!r}", versions.INVALID_PARAMS)
+        self.data = {"reason": "role", "role": role}
+
+
+class ListFilter(Protocol):
+    """Protocol for the policy, as far as lists depend on it."""
+
+    def role_name(self, session: Session) -> str:
+        """Return the name of a session's role."""
+
+    def serves(self, session: Session, server: Server) -> bool:
+        """Tell whether a server exists for a session at all."""
+
+    def visible(self, session: Session, server: Server, offered: ServerCatalog) -> ServerCatalog | None:
+        """Return the part of a catalog that the session may see; None if it may see nothing of it."""
+
+
 class WithheldTool(NamedTuple):
     """Tool that is not offered: its server, its name there, and whether the config blocks it."""
 
@@ -59,6 +78,7 @@ class WithheldTool(NamedTuple):
 
 
 _NOTHING: Mapping[str, WithheldTool] = MappingProxyType({})
+_NOTHING_HIDDEN: Mapping[str, str] = MappingProxyType({})
 
 
 class View:
@@ -73,8 +93,11 @@ class View:
         alone: bool,
         complete: bool = True,
         withheld: Mapping[str, WithheldTool] = _NOTHING,
+        hidden: Mapping[str, str] = _NOTHING_HIDDEN,
     ) -> None:
         self.offerings = offerings
+        # Names of tools that the client's role may not see, with the role.
+        self.hidden = hidden
         # Tools that would be listed if they were approved and not blocked.
         self.withheld = withheld
         self.offers: dict[ListKind, dict[str, Offer]] = {
@@ -120,8 +143,11 @@ class View:
 
     def definition(self, offer: Offer, era: str, version: str) -> Members:
         """Return the definition of a list entry for a client of that revision, under the names that it has here."""
-        found = definition(offer, era, version)
-        if self._pages and offer.item.kind is TOOLS and "_meta" in found:
+        found = offer.item.render(offer.exposed)
+        if offer.item.kind is not TOOLS:
+            return found
+        found = downgrade.tool(found, era, version)  # type: ignore[arg-type]  # raw is raw
+        if self._pages and "_meta" in found:
             meta = uris.rewrite_app_page(found["_meta"], lambda uri: self.expose(offer.server, uri, {}))
             return {**found, "_meta": meta}
         return found
@@ -133,10 +159,6 @@ class View:
             items = (json.join(self.definition(offer, era, version)) for offer in self.offers[kind].values())
             self._rendered[key] = b"[%b]" % b",".join(items)
         return self._rendered[key]
-
-    def list_result(self, kind: ListKind, era: str, version: str, server_info: bytes) -> bytes:
-        """Return the result of the list's method: one page."""
-        return list_result(kind, self.render(kind, era, version), era, server_info)
 
     # --- server of a URI
 
@@ -197,16 +219,8 @@ class View:
         return result
 
 
-def definition(offer: Offer, era: str, version: str) -> Members:
-    """Return the definition of a list entry for a client of that revision."""
-    rendered = offer.item.render(offer.exposed)
-    if offer.item.kind is TOOLS:
-        return downgrade.tool(rendered, era, version)  # type: ignore[arg-type]  # raw is raw
-    return rendered
-
-
 def list_result(kind: ListKind, items: bytes, era: str, server_info: bytes) -> bytes:
-    """Return the result of a list's method, from the JSON array of its items."""
+    """Return the result of a list's method, one page, from the JSON array of its items."""
     fields: Members = {kind.member: items}
     if era == versions.MODERN:
         # Never fresh: the servers behind the list change it at any time, and announce that by list_changed.
@@ -228,6 +242,8 @@ class Catalog:
         self._servers = servers
         self._threshold = threshold
         self._views: dict[tuple[object, ...], View] = {}
+        # The policy in force, if there is one.
+        self.filter: ListFilter | None = None
 
     def changed(self) -> None:
         """Discard all views, because a catalog has changed."""
@@ -262,7 +278,8 @@ class Catalog:
         """Return the servers that the client may use."""
         if session.target:
             return [session.target]
-        return [server for server in self._servers() if session.server is None or server.name == session.server]
+        found = [server for server in self._servers() if session.server is None or server.name == session.server]
+        return [each for each in found if self.filter.serves(session, each)] if self.filter else found
 
     def unknown(self, session: Session) -> list[Server]:
         """Return the servers that the client may use and whose catalog for such a client is not known yet."""
@@ -273,6 +290,8 @@ class Catalog:
         tenant = session.client_context()
         offerings, servers = [], self.in_view(session)
         withheld: dict[str, WithheldTool] = {}
+        hidden: dict[str, str] = {}
+        known = 0
         for server in servers:
             offered = server.catalog_for(tenant) or server.catalogs.any
             if offered:
@@ -280,97 +299,27 @@ class Catalog:
                 for tool in tools:
                     name = tool if session.server else catalog.prefixed_name(server.name, tool)
                     withheld[name] = WithheldTool(server.name, tool, tool in server.spec.blocked_tools)
-                offerings.append((server, offered.without_tools(tools)))
-        complete = len(offerings) == len(servers)
+                known += 1
+                seen = self._seen(session, server, offered.without_tools(tools), hidden)
+                if seen:
+                    offerings.append((server, seen))
+        complete = known == len(servers)
         # Not by their names: two sessions may have targets of the same name, and must not share a view.
         offered_keys = ((server, offered.key) for server, offered in offerings)
         # Different withheld tools may leave the same lists, while the message about a withheld tool differs.
-        key = (session.server, complete, frozenset(withheld.items()), *offered_keys)
+        key = (session.server, complete, frozenset(withheld.items()), frozenset(hidden.items()), *offered_keys)
         if key not in self._views:
-            self._views[key] = View(offerings, session.server is not None, complete, withheld)
+            self._views[key] = View(offerings, session.server is not None, complete, withheld, hidden)
         return self._views[key]
 
-
-# Finds the target of a request in its client's view; the flag tells whether the view is final. None if it is not there.
-Locate = Callable[[View, bool], Target | None]
-# Tells whether a server whose lists are not known yet may have it.
-MayHave = Callable[[Server], bool]
-
-
-class TargetLookup(NamedTuple):
-    """Way to find the server of a request, and the error if no server has what it names.
-
-    `tool` is the name by which a tool is looked up.
-    """
-
-    locate: Locate
-    may_have: MayHave
-    missing: HearthError
-    tool: str | None = None
-
-
-def named_lookup(
-    session: Session,
-    kind: ListKind,
-    name: str,
-    missing: HearthError | None = None,
-    check: Callable[[Item], None] | None = None,
-) -> TargetLookup:
-    """Return the lookup of a tool or a prompt. Its `locate` raises what `check` raises."""
-
-    def locate(view: View, settled: bool) -> Target | None:
-        offer = view.offers[kind].get(name)
-        if offer and check:
-            check(offer.item)
-        return offer.target if offer else None
-
-    unknown = missing or MessageError(f"unknown {kind.member[:-1]}: {name}", versions.INVALID_PARAMS)
-    return TargetLookup(locate, _may_have(session, name), unknown, name if kind is TOOLS else None)
-
-
-def resource_lookup(session: Session, uri: str, era: str) -> TargetLookup:
-    """Return the lookup of a resource."""
-
-    def locate(view: View, settled: bool) -> Target | None:
-        found = view.locate(uri, session.links, settled)
-        return Target(found[0], {"uri": Raw(json.dumps(found[1]))}) if found else None
-
-    return TargetLookup(locate, any_server, NoSuchResource(uri, era))
-
-
-def completion_lookup(session: Session, ref: json.Fields) -> TargetLookup:
-    """Return the lookup of the prompt or resource template whose argument is completed. Raises MessageError."""
-    name, uri = values.text(ref.get("name")), values.text(ref.get("uri"))
-    if name is None and uri is None:
-        raise MessageError("params.ref must name a prompt or a resource template", versions.INVALID_PARAMS)
-
-    def locate(view: View, settled: bool) -> Target | None:
-        if uri is not None:
-            found = view.locate_template(uri) or view.locate(uri, session.links, settled)
-            own = None if found is None else {**ref, "uri": Raw(json.dumps(found[1]))}
-            return Target(found[0], {"ref": Raw(json.join(own))}) if found and own else None
-        offer = view.offers[PROMPTS].get(name or "")
-        if offer is None:
-            return None
-        return Target(offer.server, {"ref": Raw(json.join({**ref, "name": Raw(offer.item.wire_name)}))})
-
-    may_have = any_server if name is None else _may_have(session, name)
-    missing = f"unknown prompt: {name}" if uri is None else f"no server has the resource template {uri}"
-    return TargetLookup(locate, may_have, MessageError(missing, versions.INVALID_PARAMS))
-
-
-def request_lookup(request: ClientRequest) -> TargetLookup:
-    """Return the lookup of a request that was resolved before: of a tool, a prompt or a resource."""
-    if request.method == "resources/read":
-        return resource_lookup(request.session, values.text(request.params.get("uri")) or "", request.era)
-    kind = TOOLS if request.method == "tools/call" else PROMPTS
-    return named_lookup(request.session, kind, values.text(request.params.get("name")) or "")
-
-
-def any_server(server: Server) -> bool:
-    """Allow every server."""
-    return True
-
-
-def _may_have(session: Session, name: str) -> MayHave:
-    return lambda server: session.server is not None or catalog.may_have_name(server.name, name)
+    def _seen(
+        self, session: Session, server: Server, offered: ServerCatalog, hidden: dict[str, str]
+    ) -> ServerCatalog | None:
+        """Return the part of a catalog that the session's role may see; note the names of its other tools."""
+        if self.filter is None:
+            return offered
+        seen, role = self.filter.visible(session, server, offered), self.filter.role_name(session)
+        for tool in offered.lists[TOOLS]:
+            if seen is None or tool not in seen.lists[TOOLS]:
+                hidden[tool if session.server else catalog.prefixed_name(server.name, tool)] = role
+        return seen

@@ -85,8 +85,7 @@ class ClientRequests:
 
     def receive_answer(self, session: Session, message: json.Message) -> None:
         """Take a client's response. A response to another daemon's question, or from another session, is dropped."""
-        question = values.text(message.id)
-        asked, future = self._open.get(question or "", (None, None))
+        asked, future = self._open.get(values.text(message.id) or "", (None, None))
         if asked is session and future and not future.done():
             future.set_result(message)
 
@@ -96,16 +95,12 @@ class ClientRequests:
             if asked is session:
                 del self._open[question]
                 if not future.done():
-                    future.set_exception(_gone())
+                    future.set_exception(Refused("the session that was asked has left"))
 
     def _withdraw(self, question: str, reason: str, about: int | None) -> None:
         if question in self._open:
             params = json.dumps({"requestId": question, "reason": reason})
             self._open[question][0].sink.tell(messages.notification("notifications/cancelled", params), about)
-
-
-def _gone() -> HearthError:
-    return Refused("the session that was asked has left")
 
 
 async def obtain_approval(asker: Session, act: str, sessions: Sessions, requests: ClientRequests, policy: str) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from hearth.hub.events import HubEvent, Subscription
 from hearth.hub.sessions import Session, Sessions
 from hearth.mcp.catalog import KINDS
-from hearth.upstreams.connector import NEEDS_LOGIN
 from hearth.upstreams.server import Server
 from hearth.upstreams.supervision import FAILED, FAILING, IDLE, READY, STARTING, STOPPED, STOPPING
+from hearth.upstreams.transports import NEEDS_LOGIN
 from hearth.upstreams.workload import BOUNDS_SECONDS, CallStats
 
 if TYPE_CHECKING:
@@ -44,13 +44,30 @@ class ControlApi(Protocol):
         """Return the newest `count` kept events (all without it) and, to `follow`, a subscription to close."""
 
     def cmd_approved(self) -> str:
-        """Read the approvals of tools again, and tell clients. Needs no consent: only a person writes approvals."""
+        """Read the approvals of tools again, and tell clients. The owner is not asked: only a person writes them."""
+
+    def check_typed(self, asker: Session | None) -> None:
+        """Raise Refused for an owner's command that was typed below the owner's own agent."""
 
     async def cmd_reload(self, asker: Session | None = None) -> str:
         """Read the config again. Raises ConfigError, in which case the former config stays, or Refused by the owner."""
 
     async def cmd_restart(self, server: str, asker: Session | None = None) -> str:
         """Restart one MCP server when its calls are done. Raises Refused, also for an unknown name."""
+
+    def cmd_approvals(self) -> dict[str, Any]:
+        """Return what waits for a lead or a person, and the grants that are good. Raises Refused without a policy."""
+
+    async def cmd_decide(
+        self, id: str, action: str, scope: str, reason: str, channel: str, asker: Session | None = None
+    ) -> str:
+        """Decide an approval for a person: `approve` or `deny`. Raises Refused, also below an agent."""
+
+    def cmd_revoke(self, id: str, asker: Session | None = None) -> str:
+        """Revoke the grants of an approval. Raises Refused, also below an agent."""
+
+    def cmd_policy_apply(self, digest: str, asker: Session | None = None) -> str:
+        """Put a change of the policy in force that waits. Raises Refused, also below an agent that is no lead."""
 
     async def cmd_shutdown(self, restart: bool = False, when_quiet: bool = False, asker: Session | None = None) -> str:
         """Shut the daemon down soon; with `restart` bridges reconnect at once. Raises Refused by the owner."""
@@ -70,7 +87,7 @@ NAMES_SHOWN = 3
 def summary(sessions: Sessions, servers: Mapping[str, Server], calls: int) -> str:
     """Return one line for `systemctl status`."""
     states = {name: server.state for name, server in servers.items()}
-    running = sum(bool(server.pids) or states[name] == READY for name, server in servers.items())
+    running = sum(bool(server.instances.pids) or states[name] == READY for name, server in servers.items())
     return line(len(sessions), states, running, calls)
 
 
@@ -103,19 +120,10 @@ def describe(sessions: Sessions, servers: Iterable[Server], suspended: int) -> d
     upstreams = [server.describe() for server in servers]
     failed = [{key: each[key] for key in ("name", "error")} for each in upstreams if each["state"] == FAILED]
     described = [
-        {
-            **session.describe(),
-            "isOwner": session is owner,
-            "failed": _failed_of(session, failed),
-        }
+        {**session.describe(), "isOwner": session is owner, "failed": _failed_of(session, failed)}
         for session in sessions
     ]
-    return {
-        "owner": owner.id if owner else None,
-        "sessions": described,
-        "parked": suspended,
-        "upstreams": upstreams,
-    }
+    return {"owner": owner.id if owner else None, "sessions": described, "parked": suspended, "upstreams": upstreams}
 
 
 def _failed_of(session: Session, failed: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -151,4 +159,4 @@ def server_metrics(server: Server) -> ServerMetrics:
     """Return the metrics of one server."""
     catalog = server.catalogs.any
     listed = {} if catalog is None else {kind.member: len(catalog.lists[kind]) for kind in KINDS}
-    return ServerMetrics(durations(server.call_stats()), listed)
+    return ServerMetrics(durations(server.instances.call_stats()), listed)

@@ -128,6 +128,32 @@ class ConfigReloaded(HubEvent, frozen=True, kw_only=True, tag="config.reloaded")
     error: str | None = None
 
 
+class ApprovalRequested(HubEvent, frozen=True, kw_only=True, tag="approval.requested"):
+    """Event: a call waits for a decision of a lead or a person; `server` is empty for a client's own tool."""
+
+    id: str
+    session: str
+    role: str
+    server: str
+    tool: str
+    level: str
+
+
+class ApprovalDecided(HubEvent, frozen=True, kw_only=True, tag="approval.decided"):
+    """Event: an approval ended; `verdict` is `approved`, `denied`, `expired` or `withdrawn`."""
+
+    id: str
+    verdict: str
+    by: str | None = None
+
+
+class PolicyReloaded(HubEvent, frozen=True, kw_only=True, tag="policy.reloaded"):
+    """Event: the policy was read again; with an `error` the former one stays in force."""
+
+    path: str
+    error: str | None = None
+
+
 class Dropped(HubEvent, frozen=True, kw_only=True, tag="dropped"):
     """Event for one subscriber: it was too slow and has lost `count` events before the next one."""
 
@@ -136,7 +162,8 @@ class Dropped(HubEvent, frozen=True, kw_only=True, tag="dropped"):
 
 EVENT_TYPES: tuple[type[HubEvent], ...] = (
     SessionOpened, SessionClosed, OwnerChanged, CallStarted, CallFinished, ServerStarted, ServerStopped, ServerFailed,
-    ServerRestarted, ListsChanged, LoginNeeded, ConfigReloaded, Dropped,
+    ServerRestarted, ListsChanged, LoginNeeded, ConfigReloaded, ApprovalRequested, ApprovalDecided, PolicyReloaded,
+    Dropped,
 )  # fmt: skip
 
 _encoder = msgspec.json.Encoder()

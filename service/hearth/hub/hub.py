@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hearth import __version__
 from hearth.config import Config, ServerSpec
+from hearth.config.model import pack_spec
 from hearth.errors import HearthError, LoginRequired, Refused
 from hearth.hub import batches, client_requests, control_api
 from hearth.hub.bindings import Binding, LogLevels, ServerDirectory
@@ -31,13 +32,15 @@ from hearth.hub.events import (
 from hearth.hub.input_required import InputRequiredLoop, SuspendedCalls
 from hearth.hub.local_handlers import InitializeHandler, Listing
 from hearth.hub.pipeline import Pipeline
+from hearth.hub.policy_seam import PolicySeam
 from hearth.hub.router import HubServices, Router
 from hearth.hub.server_messages import ServerMessages, UrlVisits
-from hearth.hub.sessions import ClientSink, Session, Sessions
+from hearth.hub.sessions import POLICY_SERVER, Session, Sessions
+from hearth.hub.sinks import ClientSink
 from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
 from hearth.mcp import messages
 from hearth.mcp.catalog import ListKind
-from hearth.upstreams import connector
+from hearth.upstreams import transports
 from hearth.upstreams.catalog_cache import CatalogCache
 from hearth.upstreams.child_process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 from hearth.upstreams.connection import Connection
@@ -98,9 +101,9 @@ class Hub:
             lambda: self.config.parked_timeout, lambda: self.config.parked_limit, levels.attached
         )
         self._binding = Binding(self._questions, levels)
-        # Called when something in `summary` may have changed; for calls only now and then.
+        # Called when something in `summary` may have changed; for calls only now and then. The daemon replaces it.
         self.news: Callable[[], None] = lambda: None
-        deadlines = Deadlines(self._directory.all, lambda: self._retiring, self._tell_news)
+        deadlines = Deadlines(self._directory.all, lambda: self._retiring, lambda: self.news())  # noqa: PLW0108
         self._dispatcher = Dispatcher(levels, deadlines, self.servers.get, identity.info)
         self._listing = Listing(
             self._catalogue, self._binding, self._dispatcher, identity.info, lambda: self.config.list_timeout
@@ -127,6 +130,15 @@ class Hub:
                 levels,
             )
         )
+        self.policy = PolicySeam(
+            self._catalogue,
+            self._pipeline,
+            self._subscriptions,
+            self._router,
+            self._questions,
+            self._dispatcher.spawn,
+            self._policy_changed,
+        )
         # Receives one message of a session's client. Not a method of its own: it is the hottest path there is.
         self.receive = self._router.receive
         self.receive_batch = functools.partial(batches.receive, self._router)
@@ -151,17 +163,16 @@ class Hub:
         """
         target = self._directory.make_target(self.config, *to, self, self._retire) if to else None
         if server is not None and server not in self.servers:
-            known = ", ".join(self.servers) or "none"
-            raise Refused(f"there is no server {server!r} in {self.config.path}; known: {known}")
-        id = None
+            raise self._unknown(server)
+        id = secret = None
         if resume:
             former = self.sessions.get(resume[0])
             if former and former.secret == resume[1]:
                 # The same bridge, whose former connection is not known to have ended yet.
                 former.sink.close()
                 self.close_session(former)
-            id = resume[0] if self.sessions.get(resume[0]) is None else None
-        session = Session(sink, wire, id, server, mode or self.config.mode, mode)
+            id, secret = self.sessions.resumable(*resume)
+        session = Session(sink, wire, id, server, mode or self.config.mode, mode, secret)
         session.aim(target)
         EVENTS.emit(SessionOpened(session=session.id, wire=wire))
         self.sessions.add(session)
@@ -173,6 +184,7 @@ class Hub:
         """End a session: cancel its calls, drop its questions, and pass the ownership on."""
         session.end()
         self.sessions.remove(session)
+        self.policy.session_left(session)
         self._questions.session_left(session)
         for call in list(session.open.values()):
             call.cancel()
@@ -187,15 +199,31 @@ class Hub:
         EVENTS.emit(SessionClosed(session=session.id, wire=session.wire, client=name))
         self.news()
 
-    async def consent(self, asker: Session, act: str) -> None:
-        """Return when the session may stop or reload the daemon. Raises Refused if it may not."""
-        await client_requests.obtain_approval(asker, act, self.sessions, self._questions, self.config.owner.approve)
+    async def obtain_owner_approval(self, asker: Session | None, act: str) -> None:
+        """Return when the session, if there is one, may stop or reload the daemon. Raises Refused if it may not."""
+        if asker:
+            await client_requests.obtain_approval(asker, act, self.sessions, self._questions, self.config.owner.approve)
+
+    # --- policy
+
+    def _policy_changed(self) -> None:
+        """Make all lists again, with or without the built-in server of leads and people, and tell clients."""
+        former = self.servers.get(POLICY_SERVER)
+        if self.policy.guard and former is None and self._create_pack:
+            self.servers[POLICY_SERVER] = self._make_server(pack_spec(POLICY_SERVER, enabled=True), self.config)
+        elif self.policy.guard is None and former and POLICY_SERVER not in self.config.served:
+            del self.servers[POLICY_SERVER]
+            former.mark_stale(self.config.drain_timeout)
+        self._catalogue.changed()
+        self._announce()
 
     # --- servers
 
     def _adopt(self, config: Config) -> None:
         wanted = {name: spec for name, spec in config.served.items() if not spec.disabled}
         former = dict(self.servers)
+        if self.policy.guard and POLICY_SERVER not in wanted:
+            wanted[POLICY_SERVER] = pack_spec(POLICY_SERVER, enabled=True)
         self.servers.clear()
         for name, spec in wanted.items():
             kept = former.get(name)
@@ -210,19 +238,19 @@ class Hub:
             server.mark_stale(config.drain_timeout)
 
     def _make_server(self, spec: ServerSpec, config: Config) -> Server:
-        if spec.name not in config.packs:
+        if spec.name not in config.packs and (spec.name != POLICY_SERVER or spec.name in config.servers):
             return Server(spec, config, self._learned, self, self._retire, self._kept, self._pins)
         if self._create_pack is None:
             raise Refused(f"pack {spec.name!r} cannot be served here")
         # Nothing of a pack is kept on disk: its lists are available as soon as it is asked, and change with the
         # program.
-        connect = functools.partial(connector.connect_pack, functools.partial(self._create_pack, spec.name))
+        connect = functools.partial(transports.connect_pack, functools.partial(self._create_pack, spec.name))
         return Server(spec, config, self._learned, self, self._retire, None, self._pins, connect)
 
     def light(self) -> None:
         """Start the servers that do not wait for a client."""
         for server in self.servers.values():
-            if not server.pids:
+            if not server.instances.pids:
                 self._dispatcher.spawn(self._light(server))
 
     async def _light(self, server: Server) -> None:
@@ -288,9 +316,7 @@ class Hub:
         """Stop a server's processes when their calls in flight are done, bounded as in a drain. Raises Refused."""
         server = self.servers.get(name)
         if server is None:
-            raise Refused(
-                f"there is no server {name!r} in {self.config.path}; known: {', '.join(self.servers) or 'none'}"
-            )
+            raise self._unknown(name)
         log.info("restart requested", extra={"upstream": name})
         EVENTS.emit(ServerRestarted(server=name))
         ended = server.renew(self.config.drain_timeout)
@@ -300,6 +326,9 @@ class Hub:
             return f"nothing of {name} runs; the next call starts it"
         seconds = self.config.drain_timeout
         return f"{name} ends when its calls are done, {seconds:g} s at most; the next call starts it anew"
+
+    def _unknown(self, name: str) -> Refused:
+        return Refused(f"there is no server {name!r} in {self.config.path}; known: {', '.join(self.servers) or 'none'}")
 
     async def stop(self) -> None:
         """Stop every server, all at once."""
@@ -355,9 +384,6 @@ class Hub:
         """Tell whether a server waits for an answer."""
         return self._relay.owes(connection)
 
-    def _tell_news(self) -> None:
-        self.news()
-
     # --- status
 
     @property
@@ -371,7 +397,7 @@ class Hub:
             return True
         if any(session.active or session.open or session.sink.owes() for session in self.sessions):
             return True
-        return any(server.is_busy for server in self.servers.values())
+        return any(server.instances.is_busy for server in self.servers.values())
 
     def summary(self) -> str:
         """Return one line for `systemctl status`."""
@@ -384,7 +410,7 @@ class Hub:
 
     async def tools(self, query: str, server: str | None, limit: object) -> bytes:
         """Return the known tools, for `hearth tools`. Starts no server. Raises HearthError."""
-        from hearth.mcp.search import tool_index
+        from hearth.mcp import tool_index
 
         latest = [(each, each.catalogs.any) for each in self.servers.values()]
         offerings = [(each.name, offered and offered.without_tools(each.withheld(offered))) for each, offered in latest]

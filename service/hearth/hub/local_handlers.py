@@ -89,7 +89,7 @@ class InitializeHandler:
             spoken = [f"# {server.name}\n{each.instructions}" for server, each in view.offerings if each.instructions]
             offered = _EVERYTHING
         if self._catalogue.searches(session):
-            from hearth.mcp.search.search_tools import INSTRUCTIONS
+            from hearth.mcp.search_tools import INSTRUCTIONS
 
             spoken.insert(0, INSTRUCTIONS)
         return offered, "\n\n".join(spoken) or None
@@ -195,12 +195,12 @@ class Listing:
         if kind is TOOLS:
             session.saw_tools(self._catalogue.searches(session))
         if kind is TOOLS and session.searches:
-            from hearth.mcp.search.search_tools import LIST
+            from hearth.mcp.search_tools import LIST
 
-            result = list_result(kind, LIST, call.era, self._server_info)
+            items = LIST
         else:
-            result = self._catalogue.view(session).list_result(kind, call.era, call.version, self._server_info)
-        call.close(messages.result(call.id, result))
+            items = self._catalogue.view(session).render(kind, call.era, call.version)
+        call.close(messages.result(call.id, list_result(kind, items, call.era, self._server_info)))
 
     async def try_unknown(self, sessions: Iterable[Session]) -> None:
         """Start servers whose catalog is unknown, and wait for them, bounded; slow ones are announced later."""

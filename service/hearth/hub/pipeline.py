@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 
 from hearth.errors import HearthError, LoginRequired, MessageError, UpstreamError
 from hearth.hub.bindings import Binding
-from hearth.hub.calls import Call, ClientRequest, ResultStep
-from hearth.hub.catalog import Catalog, Target, TargetLookup, View, any_server, named_lookup, request_lookup
+from hearth.hub.calls import Call, ClientRequest, Postponed, ResultStep
+from hearth.hub.catalog import Catalog, NotForRole, Target, View
 from hearth.hub.dispatcher import Dispatcher
 from hearth.hub.events import EVENTS, LoginNeeded
 from hearth.hub.input_required import InputRequiredLoop, SuspendedCalls
 from hearth.hub.large_results import ResultLimit
+from hearth.hub.lookups import TargetLookup, any_server, named_lookup, request_lookup
 from hearth.hub.server_messages import UrlVisits
 from hearth.mcp import questions, versions
 from hearth.mcp.capabilities import NEWER_QUESTIONS_SINCE
@@ -80,7 +81,11 @@ class Pipeline:
             if inner is not None:
                 inner.check(offer.item)
             if view.withheld or self.authorizers:
-                self.authorize(call, view, offer.target)
+                try:
+                    self.authorize(call, view, offer.target)
+                except Postponed as order:
+                    self._postpone(call, order, functools.partial(self.call_tool, call, name, inner))
+                    return
             instance = session.bound[request.era].get(offer.server)
             if instance is not None and instance.open:
                 self._dispatcher.dispatch(call, view, offer.target, instance)
@@ -92,7 +97,11 @@ class Pipeline:
         """Take a request through the steps. Raises HearthError if it fails at once; a later failure fails the call."""
         request = call.request
         view = self._catalog.view(request.session)
-        target = self._resolve(call, lookup, view)
+        try:
+            target = self._resolve(call, lookup, view)
+        except Postponed as order:
+            self._postpone(call, order, functools.partial(self.submit, call, lookup))
+            return
         if target is not None:
             instance = request.session.bound[request.era].get(target.server)
             if instance is not None and instance.open:
@@ -111,6 +120,8 @@ class Pipeline:
         elif lookup.tool is not None and lookup.tool in view.withheld:
             # Left out of the view because it is not approved.
             raise Withheld(*view.withheld[lookup.tool])
+        elif lookup.tool is not None and lookup.tool in view.hidden:
+            raise NotForRole("tool", lookup.tool, view.hidden[lookup.tool])
         return target
 
     async def _submit_later(self, call: Call, lookup: TargetLookup) -> None:
@@ -147,6 +158,8 @@ class Pipeline:
             again = functools.partial(self.submit, call, lookup)
             if not self._dispatcher.logins.offer(call, problem, call.method, again):
                 call.failed(problem)
+        except Postponed as order:
+            await order.wait(call, functools.partial(self.submit, call, lookup))
         except HearthError as problem:
             call.failed(problem)
 
@@ -171,8 +184,9 @@ class Pipeline:
             try:
                 await self._binding.bind(session, call.era, server)
             except HearthError as problem:
-                is_there = server in self._catalog.in_view(session)
-                failure = problem if is_there else _taken_out(server)
+                failure = problem
+                if server not in self._catalog.in_view(session):
+                    failure = UpstreamError(f"server {server.name!r} was taken out of the config before it was ready")
 
     def _gone(self, call: Call) -> HearthError | None:
         """Return the error for a session whose only server was removed from the config."""
@@ -197,6 +211,9 @@ class Pipeline:
                     raise Withheld(*each)
         for authorizer in self.authorizers:
             authorizer(call, target)
+
+    def _postpone(self, call: Call, order: Postponed, again: Callable[[], None]) -> None:
+        self._dispatcher.spawn(order.wait(call, again), call)
 
     def authorize_now(self, call: Call, target: Target) -> None:
         """Authorize a call that has waited, by its client's current view. Raises HearthError."""
@@ -288,10 +305,6 @@ class Pipeline:
 def _own_params(sent: bytes) -> dict[str, json.Raw]:
     """Return the params as a server got them, without the `_meta` of the one request."""
     return {key: value for key, value in json.split(sent).items() if key != "_meta"}
-
-
-def _taken_out(server: Server) -> HearthError:
-    return UpstreamError(f"server {server.name!r} was taken out of the config before it was ready")
 
 
 def unknown_method(request: ClientRequest, server: Server) -> TargetLookup:

@@ -12,14 +12,16 @@ from msgspec import Raw
 from hearth.errors import HearthError, MessageError
 from hearth.hub.bindings import Binding, LogLevels
 from hearth.hub.calls import Call, ClientRequest
-from hearth.hub.catalog import Catalog, completion_lookup, named_lookup, resource_lookup
+from hearth.hub.catalog import Catalog
 from hearth.hub.client_requests import ClientRequests, take_answer
 from hearth.hub.dispatcher import Dispatcher, broken
 from hearth.hub.input_required import SuspendedCalls
 from hearth.hub.large_results import URI_SCHEME
 from hearth.hub.local_handlers import InitializeHandler, Listing, client_info
+from hearth.hub.lookups import completion_lookup, named_lookup, resource_lookup
 from hearth.hub.pipeline import Pipeline, unknown_method
-from hearth.hub.sessions import FULL, ReplySink, Session
+from hearth.hub.sessions import FULL, Session
+from hearth.hub.sinks import ReplySink
 from hearth.hub.subscriptions import Subscriptions
 from hearth.mcp import messages, versions
 from hearth.mcp.catalog import KINDS, PROMPTS, ListKind
@@ -28,6 +30,7 @@ from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
     from hearth.hub.search import ToolSearch
+    from hearth.upstreams.server import Server
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +98,8 @@ class Router:
         self._catalog = services.catalog
         self._pipeline = services.pipeline
         self.unknowns = UnknownMessages()
+        # Whether a session may send a notification of an unknown method to a server; None without a policy.
+        self.may_send: Callable[[Session, Server, str], bool] | None = None
         self._searching: ToolSearch | None = None
         subscriptions, local = services.subscriptions, self._local
         both: dict[str, Handler] = {
@@ -142,29 +147,48 @@ class Router:
         batch: ReplySink | None = None,
     ) -> None:
         """Take one message of a session's client. `resent` and `replay`: another daemon may have seen it before."""
-        id = message.id
+        id, method = message.id, message.method
         if id is None:
             self._receive_notification(session, tag, message, replay, batch)
-        elif message.method is None:
+            return
+        if method is None:
             self._services.client_requests.receive_answer(session, message)
             (batch or session.sink).finish(tag)
-        else:
-            key = tag if session.stateless else values.id_key(id)
-            if key in session.open or key in session.listens:
-                duplicate = MessageError("a request with this id is still in flight", versions.INVALID_REQUEST)
-                (batch or session.sink).answer(tag, messages.failure(id, duplicate))
-                return
-            call: Call | None = None
-            try:
-                request, handler = self._read_request(session, tag, id, key, message, resent, replay, batch)
-                call = session.open[key] = Call(self._pipeline, request)
-                handler(call, request.params, request.meta)
-            except Exception as exc:
-                problem = self._problem(session, message.method, exc)
-                if call is None:
-                    (batch or session.sink).answer(tag, messages.failure(id, problem))
-                else:
-                    call.failed(problem)
+            return
+        key = tag if session.stateless else values.id_key(id)
+        if key in session.open or key in session.listens:
+            duplicate = MessageError("a request with this id is still in flight", versions.INVALID_REQUEST)
+            (batch or session.sink).answer(tag, messages.failure(id, duplicate))
+            return
+        call: Call | None = None
+        try:
+            raw: Raw | None = message.fields.get("params")
+            params = {} if raw is None else json.split(raw)
+            meta = values.members(params["_meta"]) if "_meta" in params else {}
+            era, handlers, others = versions.LEGACY, self._legacy, self._modern
+            # `initialize` is legacy whatever it carries; elsewhere the version in `_meta` decides, request by request.
+            if versions.PROTOCOL_VERSION_KEY in meta and method != "initialize":
+                versions.check_envelope(meta)
+                if session.era is None:
+                    session.speak_modern(
+                        values.text(meta[versions.PROTOCOL_VERSION_KEY]),
+                        client_info(meta.get(versions.CLIENT_INFO_KEY)),
+                        bytes(meta[versions.CLIENT_CAPABILITIES_KEY]),
+                    )
+                era, handlers, others = versions.MODERN, self._modern, self._legacy
+            handler = handlers.get(method)
+            if handler is None and method in others:
+                raise MessageError(f"{method} does not exist in this revision of MCP", versions.METHOD_NOT_FOUND)
+            known = handler is not None
+            request = ClientRequest(session, tag, id, key, method, era, params, meta, resent, replay, batch, known)
+            call = session.open[key] = Call(self._pipeline, request)
+            (handler or self._forward_unknown)(call, params, meta)
+        except Exception as exc:
+            problem = self._problem(session, method, exc)
+            if call is None:
+                (batch or session.sink).answer(tag, messages.failure(id, problem))
+            else:
+                call.failed(problem)
 
     def _problem(self, session: Session, method: str, exc: Exception) -> HearthError:
         if isinstance(exc, versions.UnsupportedVersion):
@@ -173,41 +197,6 @@ class Router:
             return exc
         log.error("unhandled exception while routing method=%s", method, exc_info=exc)
         return broken(exc)
-
-    def _read_request(
-        self,
-        session: Session,
-        tag: int,
-        id: bytes,
-        key: object,
-        message: json.Message,
-        resent: bool,
-        replay: bool,
-        batch: ReplySink | None,
-    ) -> tuple[ClientRequest, Handler]:
-        method = message.method
-        assert method is not None
-        raw: Raw | None = message.fields.get("params")
-        params = {} if raw is None else json.split(raw)
-        meta = values.members(params["_meta"]) if "_meta" in params else {}
-        era, handlers, others = versions.LEGACY, self._legacy, self._modern
-        # `initialize` is legacy whatever it carries; elsewhere the version in `_meta` decides, request by request.
-        if versions.PROTOCOL_VERSION_KEY in meta and method != "initialize":
-            versions.check_envelope(meta)
-            if session.era is None:
-                session.speak_modern(
-                    values.text(meta[versions.PROTOCOL_VERSION_KEY]),
-                    client_info(meta.get(versions.CLIENT_INFO_KEY)),
-                    bytes(meta[versions.CLIENT_CAPABILITIES_KEY]),
-                )
-            era, handlers, others = versions.MODERN, self._modern, self._legacy
-        handler = handlers.get(method)
-        if handler is None and method in others:
-            raise MessageError(f"{method} does not exist in this revision of MCP", versions.METHOD_NOT_FOUND)
-        request = ClientRequest(
-            session, tag, id, key, method, era, params, meta, resent, replay, batch, handler is not None
-        )
-        return request, handler or self._forward_unknown
 
     # --- notifications
 
@@ -250,7 +239,8 @@ class Router:
         """Forward an unknown notification to the one server that it can be meant for, if there is one."""
         servers = self._catalog.in_view(session)
         instance = session.bound[session.era or versions.MODERN].get(servers[0]) if len(servers) == 1 else None
-        if instance and instance.connection and instance.era == session.era and not method.startswith("$"):
+        allowed = self.may_send is None or not servers or self.may_send(session, servers[0], method)
+        if allowed and instance and instance.connection and instance.era == session.era and not method.startswith("$"):
             instance.connection.notify(method, message.params)
             self.unknowns.notification(session, method, servers[0].name)
         else:

@@ -13,11 +13,10 @@ from hearth.hub.catalog import Catalog, Offer, View
 from hearth.hub.dispatcher import Dispatcher
 from hearth.hub.local_handlers import Listing
 from hearth.hub.sessions import AUTO, SEARCH, Session
-from hearth.mcp import messages
+from hearth.mcp import messages, search_tools
 from hearth.mcp.catalog import TOOLS, Item
-from hearth.mcp.search import search_tools
-from hearth.mcp.search.search_tools import CALLERS, DESCRIBE, FIND, ToolEntry, ToolFailure
-from hearth.mcp.search.tool_index import Tool, ToolIndex
+from hearth.mcp.search_tools import CALLERS, DESCRIBE, FIND, ToolEntry, ToolFailure
+from hearth.mcp.tool_index import Tool, ToolIndex
 from hearth.wire import json
 from hearth.wire.values import Members
 

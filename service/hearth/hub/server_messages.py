@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hearth.errors import HearthError, MessageError, Refused
 from hearth.hub.bindings import reaches_level
@@ -61,6 +61,27 @@ class UrlVisits:
         return self._sessions.pop((connection, elicitation), None) if connection else None
 
 
+class ServerQuestion(NamedTuple):
+    """Question of a server to a client. `cause` is the request that it belongs to, if its transport tells.
+
+    `key` is the connection with the server's id of the question.
+    """
+
+    key: tuple[Connection, object]
+    instance: Instance
+    connection: Connection
+    message: json.Message
+    cause: int | None
+
+    def answer(self, payload: bytes) -> None:
+        """Send the answer to the server."""
+        self.connection.answer(payload, self.cause)
+
+    def refuse(self, reason: str) -> None:
+        """Answer with an error: the client cannot be asked now."""
+        self.answer(refusal(self.message, reason, versions.INTERNAL_ERROR))
+
+
 class ServerMessages:
     """Router of the messages of instances. `timeout` is how long a client gets to answer."""
 
@@ -85,27 +106,25 @@ class ServerMessages:
     def asked(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
         """Route a server's question. Every question is answered, by the client or with an error."""
         assert message.id is not None and message.method is not None
-        key = (connection, values.id_key(message.id))
-        if key in self._open:
+        question = ServerQuestion((connection, values.id_key(message.id)), instance, connection, message, cause)
+        if question.key in self._open:
             # An answer would be taken for the answer to the first one.
             connection.disregard(MessageError("a second question by the same id is not answered"))
             return
         if message.method not in questions.METHODS:
-            connection.answer(refusal(message, f"no client can be asked for {message.method}"), cause)
+            question.answer(refusal(message, f"no client can be asked for {message.method}"))
             return
         self._learn(instance, message.method, cause)
         if sum(asking is connection for asking, _ in self._open) >= QUESTIONS_LIMIT:
-            reason = f"{QUESTIONS_LIMIT} questions wait for their answers already"
-            connection.answer(refusal(message, reason, versions.INTERNAL_ERROR), cause)
+            question.refuse(f"{QUESTIONS_LIMIT} questions wait for their answers already")
             return
         call = causing_call(connection, cause, asks=True)
         if message.method == capabilities.ROOTS and _knows_folder(instance, call) and not _lists_roots(call):
-            connection.answer(self._roots(instance, message), cause)
-            return
-        if call is None or (isinstance(call, Call) and call.era == versions.LEGACY):
-            self._put(key, instance, connection, call, message, cause)
+            question.answer(self._roots(instance, message))
+        elif call is None or (isinstance(call, Call) and call.era == versions.LEGACY):
+            self._put(question, call)
         else:
-            self._park(key, connection, call, message, cause)
+            self._park(question, call)
 
     def _roots(self, instance: Instance, message: json.Message) -> bytes:
         """Return the roots of a workspace. Configured folders are not replaced by one that no client has named."""
@@ -124,76 +143,51 @@ class ServerMessages:
         elif cause is None:
             server.learn(isolation.QUESTION, instance.era)
 
-    def _park(
-        self,
-        key: tuple[Connection, object],
-        connection: Connection,
-        call: "Call | SuspendedCall",
-        message: json.Message,
-        cause: int | None,
-    ) -> None:
+    def _park(self, question: ServerQuestion, call: "Call | SuspendedCall") -> None:
         try:
             if isinstance(call, Call) and not may_be_asked(call):
                 raise Refused(f"nobody can be asked anything in the midst of {call.method}")
             parked = self._suspended_calls.take(call) if isinstance(call, Call) else call
         except HearthError as problem:
-            connection.answer(refusal(message, str(problem), versions.INTERNAL_ERROR), cause)
+            question.refuse(str(problem))
             return
-        self._open[key] = parked
+        self._open[question.key] = parked
         parked.question(
-            message,
-            lambda: self._open.pop(key, None),
-            lambda: self._ask_elsewhere(key, connection, parked.session, message, cause),
+            question.message,
+            lambda: self._open.pop(question.key, None),
+            lambda: self._ask_elsewhere(question, parked.session),
         )
 
-    def _ask_elsewhere(
-        self,
-        key: tuple[Connection, object],
-        connection: Connection,
-        session: Session,
-        message: json.Message,
-        cause: int | None,
-    ) -> None:
+    def _ask_elsewhere(self, question: ServerQuestion, session: Session) -> None:
         """Put a question of an ended call on another call of the session, or refuse it if there is none.
 
         The call has ended without the answer, so the question was for another call of the session, or for none.
         """
-        call = next((call for call in calls_of(session, connection) if may_be_asked(call)), None)
+        call = next((call for call in calls_of(session, question.connection) if may_be_asked(call)), None)
         if call is None:
-            connection.answer(refusal(message, _NOBODY, versions.INTERNAL_ERROR), cause)
+            question.refuse(_NOBODY)
         else:
-            self._park(key, connection, call, message, cause)
+            self._park(question, call)
 
-    def _put(
-        self,
-        key: tuple[Connection, object],
-        instance: Instance,
-        connection: Connection,
-        call: Call | None,
-        message: json.Message,
-        cause: int | None,
-    ) -> None:
-        session = call.session if call else sole_session(instance)
-        problem = self._problem(session, instance, message)
+    def _put(self, question: ServerQuestion, call: Call | None) -> None:
+        session = call.session if call else sole_session(question.instance)
+        problem = self._problem(session, question.instance, question.message)
         if session is None or problem:
-            connection.answer(refusal(message, problem or _NOBODY, versions.INTERNAL_ERROR), cause)
+            question.refuse(problem or _NOBODY)
             return
-        about = call.tag if call else None
-        task = asyncio.create_task(self._ask(session, instance, connection, message, cause, about))
-        self._open[key] = task
-        task.add_done_callback(lambda done: self._settled(key, done, message, cause))
+        task = asyncio.create_task(self._ask(question, session, call.tag if call else None))
+        self._open[question.key] = task
+        task.add_done_callback(lambda done: self._settled(question, done))
         if call:
-            call.attach(task, is_certain=cause is not None)
+            call.attach(task, is_certain=question.cause is not None)
 
-    def _settled(
-        self, key: tuple[Connection, object], task: asyncio.Task[None], message: json.Message, cause: int | None
-    ) -> None:
+    def _settled(self, question: ServerQuestion, task: asyncio.Task[None]) -> None:
         """Close a question, whatever ended its task; answer a server that still waits for a cancelled one."""
-        if self._open.get(key) is not task:
+        if self._open.get(question.key) is not task:
             return
-        del self._open[key]
+        del self._open[question.key]
         if task.cancelled():
-            key[0].answer(refusal(message, "the call was withdrawn", versions.INTERNAL_ERROR), cause)
+            question.refuse("the call was withdrawn")
 
     def _problem(self, session: Session | None, instance: Instance, message: json.Message) -> str | None:
         if session is None:
@@ -203,16 +197,9 @@ class ServerMessages:
         params = values.members(message.fields.get("params"))
         return capabilities.problem(message.method or "", params, session.capabilities, session.version or "")
 
-    async def _ask(
-        self,
-        session: Session,
-        instance: Instance,
-        connection: Connection,
-        message: json.Message,
-        cause: int | None,
-        about: int | None,
-    ) -> None:
+    async def _ask(self, question: ServerQuestion, session: Session, about: int | None) -> None:
         """Put a legacy server's question to a legacy client, and its answer to the server."""
+        message = question.message
         assert message.id is not None and message.method is not None
         try:
             params = values.members(message.fields.get("params"))
@@ -221,19 +208,20 @@ class ServerMessages:
                 Question(message.method, message.params or b"{}"), session.version or versions.NEWEST_LEGACY, visit
             )
             if visit:
-                self._visits.begun(connection, visit, session)
+                self._visits.begun(question.connection, visit, session)
             answer = await self._asker.put(session, asked.method, asked.params, self._timeout(), about)
             if answer.result is None:
                 payload = messages.raw_error(message.id, answer.error or b"{}")
             else:
-                version = instance.catalog.version if instance.catalog else versions.NEWEST_LEGACY
+                catalog = question.instance.catalog
+                version = catalog.version if catalog else versions.NEWEST_LEGACY
                 result = questions.legacy_result(message.method, answer.result, version)
                 payload = messages.result(message.id, result)
         except HearthError as problem:
             payload = messages.error(message.id, versions.INTERNAL_ERROR, str(problem))
         # Before the answer: a server that has its answer may use the same id again.
-        self._open.pop((connection, values.id_key(message.id)), None)
-        connection.answer(payload, cause)
+        self._open.pop(question.key, None)
+        question.answer(payload)
 
     def ended(self, connection: Connection) -> None:
         """Cancel questions that an ended server asked outside of any call: their answers are not needed."""
@@ -306,8 +294,7 @@ class ServerMessages:
         """Forward an unknown notification to the only session that it can be meant for, or to none."""
         session = sole_session(instance)
         if session and message.method and session.era == instance.era:
-            body = translate.notification_params(params)
-            session.sink.notify(messages.notification(message.method, body))
+            session.sink.notify(messages.notification(message.method, translate.notification_params(params)))
 
 
 def _names_folders(instance: Instance) -> bool:

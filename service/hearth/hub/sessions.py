@@ -5,13 +5,15 @@ over. A session that fell silent keeps its connection and the messages to it: a 
 """
 
 import asyncio
+import hashlib
 import itertools
 import os
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hearth.hub.events import EVENTS, OwnerChanged
+from hearth.hub.sinks import ClientSink, NullSink
 from hearth.mcp import versions
 from hearth.mcp.translate import Caller
 from hearth.upstreams.client_context import ClientContext, Location
@@ -27,81 +29,20 @@ if TYPE_CHECKING:
 
 # URIs in results whose server is remembered, per session; beyond it the oldest are forgotten.
 LINKS_LIMIT = 10_000
+SECRET_BYTES = 16
+# Sessions that have left and may be resumed; a bridge comes back within seconds.
+DEPARTED_LIMIT = 1000
 # How tools are offered to a client: all of them, the search tools only, or one of the two by their number.
 FULL = "full"
 SEARCH = "search"
 AUTO = "auto"
+# The built-in server of leads and people, which exists while there is a policy.
+POLICY_SERVER = "policy"
 
 
-class ReplySink(Protocol):
-    """Protocol for the outcome of a client's line. `tag` came with the line; only the wire knows its meaning."""
-
-    def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
-        """Answer the line `tag` and finish it. `keep`: replay that line into a later daemon.
-
-        `drop`: the name of a kept line that need not be kept any longer.
-        """
-
-    def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
-        """Finish the line `tag` without an answer."""
-
-
-class ClientSink(ReplySink, Protocol):
-    """Protocol for the client side of a session. `about` is the tag of the line that caused the message."""
-
-    # Whether the client can be told who the owner is.
-    hears_of_owner: bool
-
-    def keep_line(self, tag: int, key: str, line: bytes) -> None:
-        """Replay a part of the unfinished line `tag` into a later daemon, as a line of its own."""
-
-    def drop_line(self, key: str) -> None:
-        """Stop keeping a line."""
-
-    def attend(self, tag: int, keep: str) -> None:
-        """Finish the line `tag`, which opened a subscription: the subscription stays open."""
-
-    def notify(self, payload: bytes, topic: str | None = None, about: int | None = None) -> None:
-        """Send an unsolicited message; it may be dropped for a slow reader, and one per `topic` is enough."""
-
-    def tell(self, payload: bytes, about: int | None = None) -> None:
-        """Send a message that belongs to no tag and must not be dropped."""
-
-    def ask(self, question: str, payload: bytes, about: int | None = None) -> None:
-        """Send a request to the client."""
-
-    def settled(self, question: str) -> None:
-        """Close a request to the client."""
-
-    def owner_changed(self, owner: str, is_owner: bool) -> None:
-        """Tell the client that another session became the owner."""
-
-    def owes(self) -> bool:
-        """Tell whether written bytes have not been taken by the kernel yet."""
-
-    def close(self) -> None:
-        """End the connection, after pending writes."""
-
-
-class NullSink:
-    """Sink of a session that has ended: drops everything."""
-
-    hears_of_owner = False
-
-    def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None: ...
-    def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None: ...
-    def keep_line(self, tag: int, key: str, line: bytes) -> None: ...
-    def drop_line(self, key: str) -> None: ...
-    def attend(self, tag: int, keep: str) -> None: ...
-    def notify(self, payload: bytes, topic: str | None = None, about: int | None = None) -> None: ...
-    def tell(self, payload: bytes, about: int | None = None) -> None: ...
-    def ask(self, question: str, payload: bytes, about: int | None = None) -> None: ...
-    def settled(self, question: str) -> None: ...
-    def owner_changed(self, owner: str, is_owner: bool) -> None: ...
-    def owes(self) -> bool:
-        return False
-
-    def close(self) -> None: ...
+def digest(secret: str) -> str:
+    """Return the name that stands for a secret."""
+    return hashlib.blake2s(secret.encode(), digest_size=16).hexdigest()
 
 
 class Session:
@@ -118,18 +59,25 @@ class Session:
         server: str | None = None,
         mode: str = FULL,
         asked_mode: str | None = None,
+        secret: str | None = None,
     ) -> None:
         # Identity.
         self.sink = sink
         self.wire = wire
         self.id = id or os.urandom(8).hex()
-        self.secret = os.urandom(16).hex()
+        self.secret = secret or os.urandom(SECRET_BYTES).hex()
+        # Name for approvals and grants: the same for a session that a bridge resumes, and known to nobody else.
+        self.principal = digest(self.secret)
         # The session serves clients that know nothing of each other and may use the same ids: their tags tell them
         # apart, and the session is never the owner.
         self.stateless = False
         self.client_id: str | None = None
+        # Role that the client claims, and the one that its role token proves.
         self.role: str | None = None
+        self.token_role: str | None = None
         self.agent_id: str | None = None
+        # Whether the session belongs to an agent that Hearth started: such a session is never the owner.
+        self.is_agent = False
         self.cwd: str | None = None
         self.pid: int | None = None
         self.connected_at = time.time()
@@ -193,6 +141,18 @@ class Session:
     ) -> None:
         """Record what the wire knows of the client."""
         self.pid, self.cwd, self.client_id, self.role, self.agent_id = pid, cwd, client_id, role, agent_id
+
+    def prove(self, role: str | None, agent_id: str | None) -> None:
+        """Record the role and the agent id that the client's role token proves, if it has one."""
+        self.token_role = role
+        if agent_id is not None:
+            self.agent_id, self.is_agent = agent_id, True
+        # The offered lists depend on the role.
+        self.view = None
+
+    def act_as(self, principal: str) -> None:
+        """Use another name for approvals and grants: for wires whose sessions have no secret."""
+        self.principal = principal
 
     def aim(self, target: "Server | None") -> None:
         """Offer a server of the session's own, if it has one, and no other: all of its tools, unless told to search."""
@@ -341,6 +301,8 @@ class Sessions:
         self._active: dict[int, Session] = {}
         self._numbers = itertools.count()
         self._hearing: dict[str, Session] = {}
+        # Secrets of sessions that have left, by their ids.
+        self._departed: dict[str, str] = {}
         self.owner: Session | None = None
         self._announced_owner: str | None = None
 
@@ -362,10 +324,22 @@ class Sessions:
             self._hearing[session.id] = session
         self.came_back(session)
 
+    def resumable(self, id: str, secret: str) -> tuple[str | None, str | None]:
+        """Return the id and the secret under which a bridge continues a session of the past, as far as it may.
+
+        The id of a session that has left is taken over only with its secret, and so are the grants bound to it.
+        """
+        if id in self._by_id or self._departed.get(id, secret) != secret:
+            return None, None
+        return id, secret if len(secret) == 2 * SECRET_BYTES else None
+
     def remove(self, session: Session) -> None:
         """Remove a session that ends."""
         if self._by_id.get(session.id) is session:
             del self._by_id[session.id]
+            self._departed[session.id] = session.secret
+            if len(self._departed) > DEPARTED_LIMIT:
+                del self._departed[next(iter(self._departed))]
             self._hearing.pop(session.id, None)
             self._retire(session)
 
@@ -389,7 +363,9 @@ class Sessions:
             self._elect()
 
     def _elect(self) -> None:
-        number = min((number for number, each in self._active.items() if not each.stateless), default=None)
+        number = min(
+            (number for number, each in self._active.items() if not (each.stateless or each.is_agent)), default=None
+        )
         if number is not None:
             owner = self.owner = self._active[number]
             # A session over HTTP is elected again with each of its requests.

@@ -127,6 +127,8 @@ class Subscriptions:
         self._catalogue = catalogue
         self._binding = binding
         self._spawn = dispatcher.spawn
+        # Raises HearthError for a resource that a session may not read, if there is a policy.
+        self.authorize: Callable[[Session, Server, str], None] | None = None
 
     # --- lists
 
@@ -285,6 +287,8 @@ class Subscriptions:
             server = next((each for each in self._catalogue.unknown(session) if each not in tried), None)
             found = self._catalogue.view(session).locate(uri, session.links, settled=server is None)
             if found:
+                if self.authorize:
+                    self.authorize(session, *found)
                 return found
             if server is None:
                 raise NoSuchResource(uri, session.era or versions.MODERN)
@@ -298,6 +302,8 @@ class Subscriptions:
             return
         # Once, even to a subscriber that holds the resource in more than one way.
         for holder in dict.fromkeys(holder for holder, _ in instance.subscriptions.holders(uri)):
+            if self.authorize and not self._may_read(holder, server, uri):
+                continue
             if isinstance(holder, ListenStream):
                 holder.updated(self._exposed(holder.session, server, uri), params)
             elif isinstance(holder, Session):
@@ -305,6 +311,16 @@ class Subscriptions:
                 body = translate.notification_params(params, uri=exposed)
                 payload = messages.notification("notifications/resources/updated", body)
                 holder.sink.notify(payload, topic=f"updated {uri}")
+
+    def _may_read(self, holder: object, server: Server, uri: str) -> bool:
+        """Tell whether a subscriber may still read the resource: the policy may have changed since."""
+        session = holder.session if isinstance(holder, ListenStream) else holder
+        try:
+            if self.authorize and isinstance(session, Session):
+                self.authorize(session, server, uri)
+        except HearthError:
+            return False
+        return True
 
     def _exposed(self, session: Session, server: Server, uri: str) -> str:
         return self._catalogue.view(session).expose(server, uri, session.links)

@@ -129,4 +129,4 @@ def mirrored(capabilities: json.Fields, era: str) -> Members:
 
 def _has(capabilities: json.Fields, name: str) -> bool:
     """Tell whether a capability is declared, as an object. Some peers write null or false for what they do not have."""
-    return bytes(capabilities.get(name, b"")).lstrip()[:1] == b"{"
+    return values.is_object(capabilities.get(name))

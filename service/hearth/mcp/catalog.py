@@ -4,7 +4,7 @@ Entries are kept as raw bytes and parsed only as far as Hearth bases decisions o
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import NamedTuple
 
 from hearth.errors import MessageError
@@ -94,16 +94,16 @@ class ServerCatalog:
 
     def announces(self, kind: ListKind) -> bool:
         """Tell whether the server announces changes of that list."""
-        if not self.capabilities:
-            return True
-        return values.is_true(values.members(self.capabilities.get(kind.capability)).get("listChanged"))
+        return self._declares(kind.capability, "listChanged")
 
     @property
     def tells_of_updates(self) -> bool:
         """Whether clients can subscribe to its resources."""
-        if not self.capabilities:
-            return True
-        return values.is_true(values.members(self.capabilities.get(RESOURCES.capability)).get("subscribe"))
+        return self._declares(RESOURCES.capability, "subscribe")
+
+    def _declares(self, capability: str, member: str) -> bool:
+        declared = values.members(self.capabilities.get(capability))
+        return not self.capabilities or values.is_true(declared.get(member))
 
     def adopt(self, other: "ServerCatalog") -> None:
         """Take the lists of another catalog, as far as this server has such lists, until its own are read."""
@@ -118,6 +118,16 @@ class ServerCatalog:
         found = ServerCatalog(self.era, self.version, self.capabilities, self.instructions)
         found.lists, found._listed = dict(self.lists), dict(self._listed)
         found.take(TOOLS, [item for item in self.lists[TOOLS].values() if item.name not in names])
+        return found
+
+    def restricted(self, is_seen: Callable[[Item], bool]) -> "ServerCatalog":
+        """Return the catalog with the items of its lists that a client may see."""
+        found = ServerCatalog(self.era, self.version, self.capabilities, self.instructions)
+        found.lists, found._listed = dict(self.lists), dict(self._listed)
+        for kind, items in self.lists.items():
+            kept = [item for item in items.values() if is_seen(item)]
+            if len(kept) < len(items):
+                found.take(kind, kept)
         return found
 
     def take(self, kind: ListKind, items: Iterable[Item]) -> None:
@@ -204,7 +214,7 @@ def write_catalog(catalog: ServerCatalog) -> bytes:
 
 
 def _write_list(catalog: ServerCatalog, kind: ListKind) -> bytes:
-    return b"[%b]" % b",".join(json.join(item.definition) for item in catalog.lists[kind].values())
+    return values.array(json.join(item.definition) for item in catalog.lists[kind].values())
 
 
 def read_catalog(server: str, raw: RawBytes) -> ServerCatalog:

@@ -67,12 +67,12 @@ def call_result(fields: Members, version: str) -> Members:
     lowered = {**fields}
     blocks = lowered["content"] = content(lowered.get("content", b"[]"), version)
     structured = lowered.get("structuredContent")
-    if structured is None or (version >= STRUCTURED_SINCE and _is_object(structured)):
+    if structured is None or (version >= STRUCTURED_SINCE and values.is_object(structured)):
         return lowered
     del lowered["structuredContent"]
     if bytes(structured) != b"null" and not _has_text(blocks):
         text = _text_block(bytes(structured).decode("utf-8", "replace"), {})
-        lowered["content"] = _array([*values.elements(blocks), text])
+        lowered["content"] = values.array([*values.elements(blocks), text])
     return lowered
 
 
@@ -124,15 +124,15 @@ def _object_schema(raw: RawBytes) -> RawBytes:
     if values.text(schema.get("type")) != "object":
         changes["type"] = _OBJECT
     properties = values.members(schema.get("properties"))
-    if "properties" in schema and not all(map(_is_object, properties.values())):
+    if "properties" in schema and not all(map(values.is_object, properties.values())):
         changes["properties"] = json.join({key: _schema_object(value) for key, value in properties.items()})
-    elif "properties" in schema and not _is_object(schema["properties"]):
+    elif "properties" in schema and not values.is_object(schema["properties"]):
         changes["properties"] = b"{}"
     return json.join({**schema, **changes}) if changes else raw
 
 
 def _schema_object(raw: RawBytes) -> RawBytes:
-    return raw if _is_object(raw) else _SCHEMAS.get(bytes(raw).strip(), b"{}")
+    return raw if values.is_object(raw) else _SCHEMAS.get(bytes(raw).strip(), b"{}")
 
 
 def _tool_list(fields: Members, version: str) -> Members:
@@ -171,17 +171,9 @@ def _mentions(raw: RawBytes, *words: bytes) -> bool:
     return any(word in data for word in words) or b"\\u00" in data
 
 
-def _is_object(raw: RawBytes) -> bool:
-    return bytes(raw).lstrip()[:1] == b"{"
-
-
-def _array(items: list[RawBytes]) -> bytes:
-    return b"[%b]" % b",".join(map(bytes, items))
-
-
 def _each(raw: RawBytes, change: Callable[[RawBytes], RawBytes]) -> RawBytes:
     try:
         items = values.elements(raw)
     except MessageError:
         return raw
-    return _array([change(item) for item in items])
+    return values.array([change(item) for item in items])

@@ -7,7 +7,7 @@ A legacy server sends a request. A modern one answers a call with `input_require
 with the answers. An error by which a legacy server demands that URLs are visited first is a third form.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from hearth.errors import MessageError, Refused, UpstreamError
@@ -43,9 +43,7 @@ class Question(NamedTuple):
 
 def modern(question: Question) -> Question:
     """Return a legacy server's question as an input request. Raises Refused for what no client can be asked for."""
-    if question.method not in METHODS:
-        raise Refused(f"{question.method} is nothing that a client can be asked for")
-    params = _without_legacy_keys(question.params)
+    params = _checked_params(question)
     params.pop("elicitationId", None)
     return Question(question.method, json.join(params))
 
@@ -55,9 +53,7 @@ def legacy(question: Question, version: str, elicitation_id: str | None = None) 
 
     `elicitation_id` is for a URL that came without one.
     """
-    if question.method not in METHODS:
-        raise Refused(f"{question.method} is nothing that a client can be asked for")
-    params = _without_legacy_keys(question.params)
+    params = _checked_params(question)
     if question.method == ELICITATION:
         params = _legacy_elicitation(params, version, elicitation_id)
     elif question.method == SAMPLING and version < NEWER_QUESTIONS_SINCE:
@@ -65,9 +61,11 @@ def legacy(question: Question, version: str, elicitation_id: str | None = None) 
     return Question(question.method, json.join(params))
 
 
-def _without_legacy_keys(raw: bytes) -> Members:
-    """Return the params without the parts that concern only Hearth and the server that asks."""
-    params: Members = {**json.split(raw)}
+def _checked_params(question: Question) -> Members:
+    """Return the params without the parts that concern only Hearth and the server that asks. Raises Refused."""
+    if question.method not in METHODS:
+        raise Refused(f"{question.method} is nothing that a client can be asked for")
+    params: Members = {**json.split(question.params)}
     # A receiver that has declared no tasks ignores the request for one (2025-11-25, tasks).
     params.pop("task", None)
     if "_meta" in params:
@@ -110,8 +108,8 @@ def _old_property(name: str, raw: RawBytes, version: str) -> RawBytes:
         return raw
     options = [values.members(option) for option in values.elements(fields.pop("oneOf"))]
     empty = json.Raw(b'""')
-    fields["enum"] = _array(option.get("const", empty) for option in options)
-    fields["enumNames"] = _array(option.get("title", option.get("const", empty)) for option in options)
+    fields["enum"] = values.array(option.get("const", empty) for option in options)
+    fields["enumNames"] = values.array(option.get("title", option.get("const", empty)) for option in options)
     return json.join(fields)
 
 
@@ -125,7 +123,7 @@ def _old_sampling(params: Members, version: str) -> Members:
         for block in _blocks(message.get("content")):
             _check_content(block, version)
             messages.append(json.join({**message, "content": block}))
-    params["messages"] = _array(messages)
+    params["messages"] = values.array(messages)
     return params
 
 
@@ -154,9 +152,10 @@ def check_result(method: str, result: RawBytes) -> None:
     if method == ELICITATION:
         good = values.text(fields.get("action")) in _ACTIONS
     elif method == ROOTS:
-        good = _starts(fields.get("roots"), b"[")
+        good = bytes(fields.get("roots", b"")).lstrip()[:1] == b"["
     else:
-        good = _starts(fields.get("content"), b"{", b"[") and values.text(fields.get("role")) is not None
+        good = bytes(fields.get("content", b"")).lstrip()[:1] in (b"{", b"[")
+        good = good and values.text(fields.get("role")) is not None
     if not good:
         raise MessageError(f"this is no result of {method}", versions.INVALID_PARAMS)
 
@@ -174,7 +173,7 @@ def _one_block(blocks: list[RawBytes], version: str) -> RawBytes:
 
 def _blocks(content: RawBytes | None) -> list[RawBytes]:
     """Return the blocks of a message, which may be a single one without an array around it."""
-    if content is not None and is_object(content):
+    if values.is_object(content):
         return [content]
     return list(values.elements(content))
 
@@ -183,19 +182,6 @@ def _check_content(block: RawBytes, version: str) -> None:
     kind = values.text(values.members(block).get("type")) or "nameless"
     if version < _OLD_CONTENT_SINCE.get(kind, NEWER_QUESTIONS_SINCE):
         raise Refused(f"MCP {version} has no {kind} content in sampling")
-
-
-def is_object(raw: RawBytes) -> bool:
-    """Tell whether a value is a JSON object, by its first character."""
-    return _starts(raw, b"{")
-
-
-def _starts(raw: RawBytes | None, *characters: bytes) -> bool:
-    return raw is not None and bytes(raw).lstrip().startswith(characters)
-
-
-def _array(items: Iterable[RawBytes]) -> bytes:
-    return b"[%b]" % b",".join(bytes(item) for item in items)
 
 
 # --- input_required
@@ -250,7 +236,7 @@ def _parsed(key: str, raw: RawBytes) -> Question:
     params = _present(request, "params")
     if params is None and method == ROOTS:
         return Question(method, b"{}")
-    if params is None or not is_object(params):
+    if not values.is_object(params):
         raise UpstreamError(f"the server requires input {key!r} by {method} without params")
     return Question(method, bytes(params))
 
@@ -260,7 +246,7 @@ def responses(params: json.Fields) -> dict[str, RawBytes]:
     raw = _present(params, "inputResponses")
     if raw is None:
         return {}
-    if not is_object(raw):
+    if not values.is_object(raw):
         raise MessageError("inputResponses must be an object", versions.INVALID_PARAMS)
     return {key: bytes(value) for key, value in json.split(raw).items()}
 

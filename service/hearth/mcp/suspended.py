@@ -154,11 +154,6 @@ class Suspended(Generic[Payload]):
         """Whether a request of the client waits for this call."""
         return self.state in (SuspendedState.RUNNING, SuspendedState.WAITING)
 
-    @property
-    def open_questions(self) -> int:
-        """Number of questions that wait for the client."""
-        return len(self._asked) + len(self._gathered)
-
     def asked(self) -> dict[str, tuple[bytes, str]]:
         """Return the questions of this round by their keys: the server's id and the method of each."""
         return {key: (each.id, each.question.method) for key, each in self._asked.items() if each.id is not None}

@@ -199,15 +199,8 @@ def unprefixed(uri: str) -> tuple[str, str] | None:
 
 def links(result: RawBytes) -> list[str]:
     """Return the URIs that a result mentions, in links, embedded resources and contents: each once, in their order."""
-    if not _mentions_uris(result):
-        return []
-    found: dict[str, None] = {}
-
-    def note(uri: str) -> str:
-        found[uri] = None
-        return uri
-
-    rewrite_result(result, note)
+    found: dict[str, str] = {}
+    rewrite_result(result, lambda uri: found.setdefault(uri, uri))
     return list(found)
 
 
@@ -235,20 +228,15 @@ def rewrite_links(content: RawBytes, rename: Rename) -> RawBytes:
     changed = [_rewritten(item, rename) for item in items]
     if all(after is before for after, before in zip(changed, items, strict=True)):
         return content
-    return b"[%b]" % b",".join(map(bytes, changed))
+    return values.array(changed)
 
 
 def app_pages(meta: RawBytes | None) -> list[str]:
-    """Return the pages that `_meta` of a tool or a result names, in either form."""
-    found: list[str] = []
+    """Return the pages that `_meta` of a tool or a result names, in either form: each once."""
+    found: dict[str, str] = {}
     if meta is not None:
-
-        def note(uri: str) -> str:
-            found.append(uri)
-            return uri
-
-        rewrite_app_page(meta, note)
-    return found
+        rewrite_app_page(meta, lambda uri: found.setdefault(uri, uri))
+    return list(found)
 
 
 def rewrite_app_page(meta: RawBytes, rename: Rename) -> RawBytes:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from hearth.clients import backups, connector, discovery, hooks
-from hearth.clients.connector import WHOLE, TableOutcome
+from hearth.clients import backups, bridge_entries, discovery, hooks
+from hearth.clients.bridge_entries import WHOLE, TableOutcome
 from hearth.clients.discovery import ClientServer
 from hearth.clients.table import Table
 from hearth.config import ServerSpec
@@ -35,7 +35,7 @@ class TablePlan(NamedTuple):
 
 
 class Links(NamedTuple):
-    """Changes of clients' files, and problems: sentences, and the exit code of the first one."""
+    """Changes of clients' files by plans, or back; problems as sentences, and the exit code of the first one."""
 
     plans: list[TablePlan]
     outcomes: list[TableOutcome]
@@ -60,10 +60,25 @@ NO_HOOKS = HookPlan()
 
 def linked(plans: Iterable[TablePlan], places: Places, dry_run: bool, hooked: HookPlan = NO_HOOKS) -> Links:
     """Connect the clients as planned, or only return the changes."""
-    done, code = Links(list(plans), [], []), 0
+    plans = list(plans)
     wait = hook_wait(places) if hooked.tables else 0.0
-    steps: list[Callable[[], TableOutcome]] = [partial(_link, plan, places, dry_run) for plan in done.plans]
+    steps: list[Callable[[], TableOutcome]] = [partial(_link, plan, places, dry_run) for plan in plans]
     steps += [partial(hooks.connect, table, places, wait, hooked.token_file, dry_run) for table in hooked.tables]
+    return _changed(steps)._replace(plans=plans)
+
+
+def _link(plan: TablePlan, places: Places, dry_run: bool) -> TableOutcome:
+    outcome = bridge_entries.connect(plan.table, plan.replace, plan.whole, places, dry_run)
+    return outcome._replace(notes=outcome.notes + plan.notes)
+
+
+def restored(tables: Iterable[Table], dry_run: bool) -> Links:
+    """Disconnect the tables, or only return the changes."""
+    return _changed(partial(bridge_entries.disconnect, table, dry_run) for table in tables)
+
+
+def _changed(steps: Iterable[Callable[[], TableOutcome]]) -> Links:
+    done, code = Links([], [], []), 0
     for step in steps:
         try:
             done.outcomes.append(step())
@@ -71,11 +86,6 @@ def linked(plans: Iterable[TablePlan], places: Places, dry_run: bool, hooked: Ho
             code = code or exc.exit_code
             done.problems.extend(each for each in sentences(exc) if each not in done.problems)
     return done._replace(exit_code=code)
-
-
-def _link(plan: TablePlan, places: Places, dry_run: bool) -> TableOutcome:
-    outcome = connector.connect(plan.table, plan.replace, plan.whole, places, dry_run)
-    return outcome._replace(notes=outcome.notes + plan.notes)
 
 
 def hook_wait(places: Places) -> float:
@@ -87,26 +97,6 @@ def hook_wait(places: Places) -> float:
     except (OSError, ValueError):
         return HOOK_WAIT_SECONDS
     return float(found) if isinstance(found, int | float) and 0 < found <= _HOOK_WAIT_LIMIT else HOOK_WAIT_SECONDS
-
-
-class Restored(NamedTuple):
-    """Client files after `hearth disconnect`, and the problems that occurred, with the exit code of the first one."""
-
-    outcomes: list[TableOutcome]
-    problems: list[str]
-    exit_code: int = 0
-
-
-def restored(tables: Iterable[Table], dry_run: bool) -> Restored:
-    """Disconnect the tables, or only return the changes."""
-    done, code = Restored([], []), 0
-    for table in tables:
-        try:
-            done.outcomes.append(connector.disconnect(table, dry_run))
-        except HearthError as exc:
-            code = code or exc.exit_code
-            done.problems.extend(sentences(exc))
-    return done._replace(exit_code=code)
 
 
 def connected_below(folder: str) -> list[Table]:

@@ -229,7 +229,7 @@ def carry_out(places: Places, made: ImportPlan) -> Imported:
         for name, value in new.items():
             where = Vault("secrets").put(name, value)
             stored.append(name)
-        former = backups.remember_all(links)
+        former = backups.remember(links)
         if made.servers:
             changed = edit_config.change(places, lambda data: _added(places, data, made), dry_run=False)
     except BaseException:
@@ -244,11 +244,7 @@ def _added(places: Places, data: bytes | None, made: ImportPlan) -> bytes:
     for server in made.servers:
         if server.name in there:
             raise Refused(f"{path} was changed meanwhile, and has a server {server.name!r} now; try again")
-        data = (
-            editor.first(path, server.name, server.entry)
-            if data is None
-            else editor.added(path, data, server.name, server.entry)
-        )
+        data = editor.added(path, data, server.name, server.entry)
     assert data is not None
     return data
 
@@ -256,7 +252,7 @@ def _added(places: Places, data: bytes | None, made: ImportPlan) -> bytes:
 def _take_back(names: list[str], former: backups.Former) -> None:
     # A record of a server that Hearth does not have is ignored.
     with contextlib.suppress(HearthError):
-        backups.take_back(former)
+        backups.put_records(former)
     for name in names:
         # A secret that stays is never used; the error that is reported is the first one.
         with contextlib.suppress(VaultError):
@@ -354,7 +350,7 @@ def place_elsewhere(server: str, entry: Entry, is_wanted: Callable[[str], bool] 
         prefix, value = (f"{scheme} ", rest) if key == "headers" and rest else ("", value)
         reference = f"{prefix}${{keyring:{secret}}}"
         if is_wanted and is_wanted(name):
-            where = _put(secret, value)
+            where = Vault("secrets").put(secret, value)
             entry[key][name] = reference
             notes.append(f"{name} is kept in {where} as {secret!r}; the file has ${{keyring:{secret}}}.")
         else:
@@ -375,7 +371,3 @@ def _notes_on_the_rest(server: str, entry: Entry) -> list[str]:
         for place in literal_places(entry)
         if place in written
     ]
-
-
-def _put(secret: str, value: str) -> str:
-    return Vault("secrets").put(secret, value)

@@ -11,7 +11,6 @@ sentence, and prevents no other trial.
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from hearth import __version__
@@ -75,26 +74,20 @@ class ToolCaller:
         try:
             self._open()
         except BaseException:
-            self._end()
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._end()
-
     def _open(self) -> None:
-        capabilities: Message = {"elicitation": {"form": {}, "url": {}}, "roots": {}}
-        information = {"name": "hearth-call", "version": __version__}
-        self._ask(
-            "initialize",
-            {"protocolVersion": VERSION, "capabilities": capabilities, "clientInfo": information},
-            OPENING_SECONDS,
-        )
+        params: Message = {
+            "protocolVersion": VERSION,
+            "capabilities": {"elicitation": {"form": {}, "url": {}}, "roots": {}},
+            "clientInfo": {"name": "hearth-call", "version": __version__},
+        }
+        self._ask("initialize", params, OPENING_SECONDS)
         self._conversation.send({"method": "notifications/initialized"})
 
-    def _end(self) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             self._conversation.leave()
         except HearthError:
@@ -121,7 +114,7 @@ class ToolCaller:
     def _ask(self, method: str, params: Message, seconds: float | None) -> Message:
         request = self._conversation.send_request(method, params)
         try:
-            answer = self._wait(request, seconds)
+            answer = self._receive(seconds, lambda message: "method" not in message and message.get("id") == request)
         except KeyboardInterrupt:
             self._cancel(request, "interrupted by the user")
             raise
@@ -133,9 +126,6 @@ class ToolCaller:
             raise CallError(str(error.get("message") or "it failed, and does not say why"), error)
         result = answer.get("result")
         return result if isinstance(result, dict) else {}
-
-    def _wait(self, request: int, seconds: float | None) -> Message | None:
-        return self._receive(seconds, lambda message: "method" not in message and message.get("id") == request)
 
     def _receive(self, seconds: float | None, is_wanted: Callable[[Message], bool]) -> Message | None:
         """Receive messages until the wanted one, and return it; None if it does not arrive in time."""
@@ -163,10 +153,9 @@ class ToolCaller:
         if message["method"] == "ping":
             return {"result": {}}
         result = self._answer(str(message["method"]), _params(message))
-        if result is None:
-            sentence = f"`hearth call` cannot answer {message['method']}"
-            return {"error": {"code": METHOD_NOT_FOUND, "message": sentence}}
-        return {"result": result}
+        if result is not None:
+            return {"result": result}
+        return {"error": {"code": METHOD_NOT_FOUND, "message": f"`hearth call` cannot answer {message['method']}"}}
 
     def _cancel(self, request: int, reason: str) -> None:
         try:
@@ -231,7 +220,7 @@ def try_one(places: Places, server: str, command: Sequence[str]) -> Trial:
         with ToolCaller(places, server, lambda *_: None, lambda _: None, command, environment(os.environ)) as caller:
             while True:
                 tools = caller.tools(max(1.0, end - time.monotonic()))
-                state = {} if tools else _state(places, server)
+                state = {} if tools else server_state(places, server)
                 if state.get("error"):
                     return Trial(server, None, str(state["error"]))
                 if tools or state.get("state") != "starting":
@@ -243,6 +232,7 @@ def try_one(places: Places, server: str, command: Sequence[str]) -> Trial:
         return Trial(server, None, str(exc))
 
 
-def _state(places: Places, server: str) -> dict[str, Any]:
+def server_state(places: Places, server: str) -> dict[str, Any]:
+    """Return the server's part of the status document; empty if the daemon does not have it."""
     upstreams = running_daemon.document(places).get("upstreams") or []
     return next((each for each in upstreams if each.get("name") == server), {})

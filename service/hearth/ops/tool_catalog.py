@@ -10,8 +10,8 @@ from hearth import config
 from hearth.config import ServerSpec
 from hearth.control_client import running_daemon
 from hearth.errors import ConfigError
+from hearth.mcp import tool_index
 from hearth.mcp.catalog import TOOLS, ServerCatalog
-from hearth.mcp.search import tool_index
 from hearth.paths import Places
 from hearth.upstreams.catalog_cache import NOTHING, CachedCatalog, CatalogCache
 from hearth.upstreams.pin_store import PinStore

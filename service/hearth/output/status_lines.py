@@ -129,13 +129,10 @@ def upstream_lines(upstreams: list[Document], width: int) -> list[str]:
 
 def failure_lines(upstreams: Sequence[Document], width: int) -> list[str]:
     """Return one line for each failed server: its name and the cause; wrapped on a narrow terminal."""
-    sentences = [clean(_error_sentence(each)) for each in upstreams if each.get("error")]
-    return [line for each in sentences for line in _folded(each, width)]
-
-
-def _folded(text: str, width: int) -> list[str]:
     # A name may have a hyphen, and must stay whole.
-    return textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
+    wrapper = textwrap.TextWrapper(width, subsequent_indent="  ", break_on_hyphens=False)
+    sentences = [clean(_error_sentence(each)) for each in upstreams if each.get("error")]
+    return [line for each in sentences for line in wrapper.wrap(each)]
 
 
 def _error_sentence(upstream: Document) -> str:

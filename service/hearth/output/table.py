@@ -5,6 +5,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hearth.masking import REPLACEMENT, replaced
+
 GAP = "  "
 # Text of a cell without a value.
 NOTHING = "-"
@@ -26,14 +28,12 @@ def _cells(character: str) -> int:
 
 def clean(text: str) -> str:
     """Return an untrusted text without escape sequences and line ends, safe for a terminal."""
-    return "".join(character if character.isprintable() else "�" for character in text)
+    return replaced(text).replace("\n", REPLACEMENT).replace("\t", REPLACEMENT)
 
 
 def harmless(text: str) -> str:
     """Return an untrusted text of several lines with line ends and tabs, but without other control characters."""
-    return "".join(
-        character if character.isprintable() or character in "\n\t" else "�" for character in text.replace("\r\n", "\n")
-    )
+    return replaced(text.replace("\r\n", "\n"))
 
 
 def fit(text: str, width: int) -> str:

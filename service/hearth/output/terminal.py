@@ -8,9 +8,8 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 
-from hearth import control_chars
+from hearth import masking
 
 # Wide enough for every column; beyond it, lines are hard to read.
 WIDEST_COLUMNS = 140
@@ -64,16 +63,11 @@ class GuardedStream(io.TextIOWrapper):
         # The buffer has one owner: the former stream would close it on garbage collection.
         encoding = stream.encoding
         stream.flush()
-        super().__init__(
-            stream.detach(),
-            encoding=encoding,
-            errors="backslashreplace",
-            line_buffering=True,
-        )
+        super().__init__(stream.detach(), encoding=encoding, errors="backslashreplace", line_buffering=True)
 
     def write(self, text: str) -> int:
         """Write a text; return its length."""
-        super().write(control_chars.guarded(text))
+        super().write(masking.guarded(text))
         return len(text)
 
 
@@ -113,25 +107,20 @@ class Spinner:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop()
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._thread:
+            self._thread.join()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Show nothing while something else is written to the terminal."""
-        self._stop()
+        self.__exit__()
         try:
             yield
         finally:
             self._over.clear()
             self.__enter__()
-
-    def _stop(self) -> None:
-        self._over.set()
-        if self._thread:
-            self._thread.join()
 
     def tell(self, text: str) -> None:
         """Set the text to show from now on."""

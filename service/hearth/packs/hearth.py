@@ -1,6 +1,6 @@
 """Pack `hearth`: tools by which an agent looks after the daemon that it uses.
 
-All texts are masked as those of `hearth status` and `hearth logs` are. A restart needs the owner's consent, as it does
+All texts are masked as those of `hearth status` and `hearth logs` are. A restart needs the owner's approval, as it does
 for every other session that asks for one.
 """
 
@@ -155,7 +155,7 @@ class HearthPack(Pack):
         session = hub.sessions.get(context.session_id or "")
         if session is None:
             raise Refused("the session that asks has ended")
-        await hub.consent(session, "restart")
+        await hub.obtain_owner_approval(session, "restart")
         return {"name": name, "message": hub.restart(name)}
 
     async def _read_server_log(self, context: CallContext, arguments: Arguments) -> dict[str, Any]:

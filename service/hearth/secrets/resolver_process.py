@@ -11,7 +11,7 @@ import os
 import sys
 
 from hearth.errors import HearthError
-from hearth.host.posix.process_setup import take_descriptor
+from hearth.host.process_setup import take_descriptor
 from hearth.secrets import references
 
 MARK = "resolved "

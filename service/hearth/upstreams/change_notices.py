@@ -152,8 +152,7 @@ class ResourceSubscriptions:
         self._give_up_former(FORMER_LIMIT if self._listen is not None else 0)
 
     def _stand(self, connection: Connection) -> int:
-        wanted = json.dumps({"resourceSubscriptions": sorted(self._holders)})
-        params = own_params(versions.MODERN, notifications=wanted)
+        params = own_params(versions.MODERN, notifications=json.dumps({"resourceSubscriptions": sorted(self._holders)}))
         ended = IgnoreReply(self._name, lambda: self._ended(connection, number))
         number = connection.request_stream(b'"subscriptions/listen"', params, ended)
         return number

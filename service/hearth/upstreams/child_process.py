@@ -24,10 +24,6 @@ LAST_WORDS_SECONDS = 1.0
 STDERR_SECONDS = 0.1
 
 
-def _as_it_is(text: str) -> str:
-    return text
-
-
 class Process:
     """Child process. `on_output` gets its stdout in chunks, `on_exit` its exit code, once.
 
@@ -39,8 +35,8 @@ class Process:
         name: str,
         on_output: Callable[[bytes], None],
         on_exit: Callable[[int], None],
-        on_lost: Callable[[], None] = lambda: None,
-        mask: Callable[[str], str] = _as_it_is,
+        on_lost: Callable[[], None],
+        mask: Callable[[str], str],
     ) -> None:
         self.name = name
         self.stderr: deque[str] = deque(maxlen=RING_LINES)
@@ -69,12 +65,12 @@ class Process:
         return self._child.pid if self._child else 0
 
     async def start(
-        self, argv: Sequence[str], environment: Mapping[str, str], cwd: str, limits: Mapping[str, str] | None = None
+        self, argv: Sequence[str], environment: Mapping[str, str], cwd: str, limits: Mapping[str, str]
     ) -> None:
         """Start the program. Raises UpstreamError with the reason if it cannot be started."""
         if SEAMS:
             SEAMS.hit("before-exec")
-        self._child = children.spawn(self.name, argv, environment, cwd, limits or {})
+        self._child = children.spawn(self.name, argv, environment, cwd, limits)
         log.info("process started pid=%d", self._child.pid, extra={"upstream": self.name})
         # Shielded: a start that is cancelled half way would leave pipes without an owner and a child without a watcher.
         # Connecting takes only a few turns of the loop.
@@ -204,10 +200,7 @@ class Process:
         if self._stdin:
             self._stdin.flush()
             self._stdin.transport.close()
-        for grace, escalate in (
-            (EOF_GRACE_SECONDS, self._child.terminate),
-            (TERM_GRACE_SECONDS, self._child.kill),
-        ):
+        for grace, escalate in ((EOF_GRACE_SECONDS, self._child.terminate), (TERM_GRACE_SECONDS, self._child.kill)):
             if await self._exits_within(grace):
                 return
             escalate()

@@ -5,7 +5,7 @@ The set of its folders identifies a workspace, whatever names its clients give t
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from hearth.mcp import versions
@@ -66,8 +66,7 @@ def locate(roots: tuple[bytes, ...] | None, cwd: str | None) -> Location:
 def _folders(roots: tuple[bytes, ...] | None, cwd: str | None, normalise: Callable[[str], str]) -> tuple[str, ...]:
     """Return the set of normalised folders, sorted; without roots, only the working directory."""
     if roots is None:
-        named: Iterable[str] = (cwd,) if cwd else ()
-        return tuple(normalise(folder) for folder in named)
+        return (normalise(cwd),) if cwd else ()
     uris = ((values.text(values.members(root).get("uri")), root) for root in roots)
     found = {_place(root.decode("utf-8", "replace") if uri is None else uri, normalise) for uri, root in uris}
     return tuple(sorted(found))

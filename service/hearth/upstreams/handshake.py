@@ -167,10 +167,7 @@ async def greet(connection: Connection, opening: Opening, capabilities: bytes) -
 
 
 async def _send_opening(
-    connection: Connection,
-    name: str,
-    capabilities: bytes,
-    waiting: dict[asyncio.Future[json.Message], tuple[str, int]],
+    connection: Connection, name: str, capabilities: bytes, waiting: dict[asyncio.Future[json.Message], tuple[str, int]]
 ) -> None:
     reply = Reply()
     try:
@@ -233,8 +230,7 @@ async def read_list(connection: Connection, era: str, kind: ListKind) -> list[It
     seen: set[bytes | None] = {None}
     try:
         for _ in range(PAGES_LIMIT):
-            result = await ask(connection, era, kind.method, cursor=reader.cursor)
-            for _ in reader.receive_page(result):
+            for _ in reader.receive_page(await ask(connection, era, kind.method, cursor=reader.cursor)):
                 # A large page takes long: other servers and clients get their turn between its slices.
                 await asyncio.sleep(0)
             if reader.reached or reader.cursor in seen:

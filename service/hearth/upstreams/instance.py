@@ -86,7 +86,7 @@ class Instance:
         self.queue = CallQueue(spec.name, spec.max_concurrency, lambda: self.in_flight)
         self._listener = listener
         self._starting: asyncio.Task[None] | None = None
-        self._terminations = Terminations(lambda: self._supervisor.tell(supervision.Gone(self.need())))
+        self._terminations = Terminations(lambda: self.supervisor.tell(supervision.Gone(self.need())))
         # A connection that could not be opened, as long as something is left of it.
         self._discarded: Connection | None = None
         self._refresher = ListRefresher(
@@ -97,22 +97,12 @@ class Instance:
         # Set if the last start failed only for want of a login.
         self._login: LoginRequired | None = None
         self._workload = Workload()
-        self._supervisor = Supervisor(terms_of(spec, mode), self)
+        self.supervisor = Supervisor(terms_of(spec, mode), self)
 
     @property
     def state(self) -> str:
         """State of the instance, in the words of `hearth status`."""
-        return self._supervisor.state.phase
-
-    @property
-    def pause(self) -> float:
-        """Seconds until the instance may be started again."""
-        return self._supervisor.pause
-
-    @property
-    def is_awaited(self) -> bool:
-        """True if a caller waits for the instance to be ready."""
-        return self._supervisor.is_awaited
+        return self.supervisor.state.phase
 
     @property
     def is_eager(self) -> bool:
@@ -144,7 +134,7 @@ class Instance:
         self.limited = spec.max_concurrency is not None
         self.queue.limit = spec.max_concurrency
         self._refresher.patience = spec.start_timeout
-        self._supervisor.reconfigure(terms_of(spec, self.mode))
+        self.supervisor.reconfigure(terms_of(spec, self.mode))
         if self.connection and self.limited:
             self.connection.on_free = self.queue.advance
         self.queue.advance()
@@ -160,7 +150,7 @@ class Instance:
         patience = self.spec.start_timeout + RESTART_WAIT_SECONDS
         try:
             async with asyncio.timeout(patience):
-                await self._supervisor.wait()
+                await self.supervisor.wait()
         except TimeoutError:
             why = f": {self.error}" if self.error else ""
             raise UpstreamError(f"server {self.name!r} was not ready within {patience:g} s{why}") from None
@@ -169,7 +159,7 @@ class Instance:
         """Forget former failures: the server may have been repaired."""
         if self.state != READY:
             self.error = None
-        self._supervisor.tell(supervision.Forgiven(self.need()))
+        self.supervisor.tell(supervision.Forgiven(self.need()))
 
     async def _start(self) -> None:
         begun = time.monotonic()
@@ -202,12 +192,12 @@ class Instance:
             log.info("%s", exc, extra={"upstream": self.name})
             self._login = exc
             # Not a failure of the server: every caller triggers another try, since the login may have come.
-            self._supervisor.tell(supervision.Failed(chance(), self.need(), counts=False))
+            self.supervisor.tell(supervision.Failed(chance(), self.need(), counts=False))
             return
         # The log gets no last lines of stderr, which may contain anything.
         unforeseen = None if isinstance(exc, HearthError) else exc
         log.warning("could not be started: %s", exc, exc_info=unforeseen, extra={"upstream": self.name})
-        self._supervisor.tell(supervision.Failed(chance(), self.need()))
+        self.supervisor.tell(supervision.Failed(chance(), self.need()))
 
     def _break(self, exc: BaseException) -> None:
         """Stop the process of a ready instance after an internal error: its state cannot be trusted."""
@@ -219,7 +209,7 @@ class Instance:
     def _ready(self, begun: float) -> None:
         assert self.connection is not None and self.catalog is not None
         self._starting = None
-        self._supervisor.tell(supervision.Started())
+        self.supervisor.tell(supervision.Started())
         self.open = not self.obsolete
         self.error = None
         if self.limited:
@@ -274,7 +264,7 @@ class Instance:
         if self.obsolete:
             return Need()
         return Need(
-            waiting=self._supervisor.is_awaited or bool(self.queue), watched=bool(self.subscriptions) or self.is_eager
+            waiting=self.supervisor.is_awaited or bool(self.queue), watched=bool(self.subscriptions) or self.is_eager
         )
 
     def load(self) -> Load:
@@ -296,16 +286,16 @@ class Instance:
             self._stop()
         elif instruction == supervision.CHECK:
             assert self.connection is not None
-            self._supervisor.check(self.connection, self.era)
+            self.supervisor.check(self.connection, self.era)
         else:
-            problem = self._login or refusal(self.name, self._supervisor.state, self.pause, self.error)
-            self._supervisor.fail(problem)
+            problem = self._login or refusal(self.name, self.supervisor.state, self.supervisor.pause, self.error)
+            self.supervisor.settle(problem)
             self.queue.fail(problem)
 
     def _stop(self) -> None:
         connection = self.connection
         assert connection is not None
-        if self._supervisor.state.after == IDLE:
+        if self.supervisor.state.after == IDLE:
             log.info("ended until it is called again: nobody has called it for a while", extra={"upstream": self.name})
         else:
             self.error = f"it left {supervision.CHECKS_MISSED} checks unanswered and was ended"
@@ -338,7 +328,7 @@ class Instance:
         self._detach(connection, by_itself)
         self.restarts += 1
         self.error = why
-        self._supervisor.tell(supervision.Lost(chance(), self._workload.has_served(self.stats)))
+        self.supervisor.tell(supervision.Lost(chance(), self._workload.has_served(self.stats)))
         if self.obsolete:
             self._fail_queue()
         return True
@@ -389,7 +379,7 @@ class Instance:
         """Stop the instance permanently, by the bounded sequence."""
         self.mark_stale()
         self._fail_queue()
-        self._supervisor.tell(supervision.Retired())
+        self.supervisor.tell(supervision.Retired())
         if self._starting:
             self._starting.cancel()
         for ending in (self._terminations.current, self._discarded):

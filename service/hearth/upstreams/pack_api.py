@@ -169,14 +169,8 @@ class PackConnection(Connection):
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._contexts: dict[int, CallContext] = {}
         self._methods: dict[str, Callable[[Pack, CallContext, json.Fields], Awaitable[dict[str, object]]]] = {
-            "server/discover": self._discover,
-            "ping": self._ping,
-            "tools/list": self._list_tools,
             "tools/call": self._call_tool,
-            "resources/list": self._list_resources,
-            "resources/templates/list": self._list_templates,
             "resources/read": self._read_resource,
-            "prompts/list": self._list_prompts,
             "prompts/get": self._get_prompt,
         }
 
@@ -281,38 +275,16 @@ class PackConnection(Connection):
             WRITE_BATCH.end()
 
     async def _result(self, pack: Pack, method: str, params: json.Fields, context: CallContext) -> bytes:
-        handle = self._methods.get(method)
-        if handle is None:
+        if handle := self._methods.get(method):
+            answer = await handle(pack, context, params)
+        elif describe := _DESCRIPTIONS.get(method):
+            answer = describe(self.name, pack)
+        else:
             raise MessageError(f"pack {self.name!r} has no method {method!r}", versions.METHOD_NOT_FOUND)
-        found = json.dumps({"resultType": "complete", **await handle(pack, context, params)})
+        found = json.dumps({"resultType": "complete", **answer})
         if len(found) > self._limit:
             raise UpstreamError(f"pack {self.name!r} gave {len(found)} bytes, over {self._limit} (message_limit)")
         return found
-
-    async def _discover(self, pack: Pack, context: CallContext, params: json.Fields) -> dict[str, object]:
-        lists = {"tools": pack.tools, "resources": pack.resources, "prompts": pack.prompts}
-        info = {"name": self.name, "version": __version__}
-        return {
-            "supportedVersions": list(versions.MODERN_VERSIONS),
-            "capabilities": {name: {} for name, items in lists.items() if items or name == "tools"},
-            **({"instructions": pack.instructions} if pack.instructions else {}),
-            "_meta": {versions.SERVER_INFO_KEY: info},
-        }
-
-    async def _ping(self, pack: Pack, context: CallContext, params: json.Fields) -> dict[str, object]:
-        return {}
-
-    async def _list_tools(self, pack: Pack, context: CallContext, params: json.Fields) -> dict[str, object]:
-        return _listed("tools", pack.tools)
-
-    async def _list_resources(self, pack: Pack, context: CallContext, params: json.Fields) -> dict[str, object]:
-        return _listed("resources", pack.resources)
-
-    async def _list_templates(self, pack: Pack, context: CallContext, params: json.Fields) -> dict[str, object]:
-        return _listed("resourceTemplates", {})
-
-    async def _list_prompts(self, pack: Pack, context: CallContext, params: json.Fields) -> dict[str, object]:
-        return _listed("prompts", pack.prompts)
 
     async def _call_tool(self, pack: Pack, context: CallContext, params: json.Fields) -> dict[str, object]:
         name = values.text(params.get("name")) or ""
@@ -370,8 +342,29 @@ def caller_of(waiter: object, params: json.Fields) -> tuple[CallerSession | None
     return session, {key: text for key, text in texts.items() if text is not None}
 
 
+def _discovery(name: str, pack: Pack) -> dict[str, object]:
+    lists = {"tools": pack.tools, "resources": pack.resources, "prompts": pack.prompts}
+    return {
+        "supportedVersions": list(versions.MODERN_VERSIONS),
+        "capabilities": {kind: {} for kind, items in lists.items() if items or kind == "tools"},
+        **({"instructions": pack.instructions} if pack.instructions else {}),
+        "_meta": {versions.SERVER_INFO_KEY: {"name": name, "version": __version__}},
+    }
+
+
 def _listed(member: str, items: Mapping[str, Any]) -> dict[str, object]:
     return {member: [item.definition() for item in items.values()], "ttlMs": 0, "cacheScope": "private"}
+
+
+# Results of the methods that run no handler, from the name of the pack and the pack.
+_DESCRIPTIONS: dict[str, Callable[[str, Pack], dict[str, object]]] = {
+    "server/discover": _discovery,
+    "ping": lambda name, pack: {},
+    "tools/list": lambda name, pack: _listed("tools", pack.tools),
+    "resources/list": lambda name, pack: _listed("resources", pack.resources),
+    "resources/templates/list": lambda name, pack: _listed("resourceTemplates", {}),
+    "prompts/list": lambda name, pack: _listed("prompts", pack.prompts),
+}
 
 
 def _decoded(raw: RawBytes | None) -> Arguments:

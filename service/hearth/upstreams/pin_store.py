@@ -133,8 +133,7 @@ class PinStore:
         """Accept these changes permanently. Raises FileAccessError, OSError."""
         self._lock.acquire()
         try:
-            page = self._page(server)
-            pinned = page.pinned or Pinned()
+            pinned = self._page(server).pinned or Pinned()
             pinned.approve(changes)
             self._write(server, pinned, durable=True)
         finally:

@@ -10,23 +10,21 @@ from hearth.config import Config, ServerSpec
 from hearth.errors import LoginRequired, UpstreamError
 from hearth.mcp import capabilities, isolation, versions
 from hearth.mcp.catalog import TOOLS, ServerCatalog
-from hearth.upstreams import connector, era_choice
+from hearth.upstreams import era_choice, transports
 from hearth.upstreams.catalog_cache import CatalogCache, ServerCatalogs
 from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Connection, InstanceListener, Owner
-from hearth.upstreams.connector import NEEDS_LOGIN, AwaitedLogin
 from hearth.upstreams.era_choice import EraProbe, ServerEras
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.instance_table import InstanceKey, InstanceTable, cause, state_of
 from hearth.upstreams.pin_store import PinStore, ToolPinning
 from hearth.upstreams.supervision import FAILED, FAILING, READY, STOPPED
-from hearth.upstreams.supervisor import IdleReaper
+from hearth.upstreams.supervisor import IdleReaper, InstanceKey, InstanceTable, cause, state_of
 from hearth.upstreams.traits import TraitStore
-from hearth.upstreams.workload import CallStats
+from hearth.upstreams.transports import NEEDS_LOGIN, AwaitedLogin
 
 if TYPE_CHECKING:
-    from hearth.upstreams.connector import Connect
     from hearth.upstreams.oauth.logins import Invitation
+    from hearth.upstreams.transports import Connect
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +49,7 @@ class Server:
         self.spec = spec
         self.name = spec.name
         self.instances = InstanceTable()
-        self._limits = connector.limits_of(config)
+        self._limits = transports.limits_of(config)
         self._traits = traits
         self._listener = listener
         self._retiring = retiring
@@ -190,18 +188,15 @@ class Server:
         """True if a former daemon could not start the server a short while ago, and this one has not tried."""
         return self.catalogs.has_failed and not self.instances
 
-    def _key(self, context: ClientContext) -> InstanceKey:
-        place = self._place(context)
-        running = next((key.era for key in self.instances if key.mode == self.mode and key.place == place), None)
-        return InstanceKey(self._eras.choose(self.mode, context.era, running), self.mode, place)
-
     def _place(self, context: ClientContext) -> str:
         if self.mode == isolation.SHARED:
             return ""
         return context.workspace if self.mode == isolation.WORKSPACE else context.session
 
     def _make(self, context: ClientContext) -> Instance:
-        key = self._key(context)
+        place = self._place(context)
+        running = next((key.era for key in self.instances if key.mode == self.mode and key.place == place), None)
+        key = InstanceKey(self._eras.choose(self.mode, context.era, running), self.mode, place)
         instance = self.instances.get(key)
         if instance is None:
             instance = self.instances[key] = Instance(
@@ -238,7 +233,7 @@ class Server:
         if self._eras.is_open(instance.wanted):
             self._era_probe.send(instance)
         # A user may log in during the attempt, too late for it.
-        seen = connector.signature() if self.spec.url else None
+        seen = transports.signature() if self.spec.url else None
         try:
             await instance.ensure()
         except LoginRequired:
@@ -289,11 +284,11 @@ class Server:
             return self._own_connect(self.spec, owner, self._limits)
         # A shared instance never runs in a client's folder.
         folders = {isolation.SHARED: None, isolation.WORKSPACE: context.folder, isolation.SESSION: context.cwd}
-        return await connector.connect(self.spec, owner, folders[self.mode], self._limits)
+        return await transports.connect(self.spec, owner, folders[self.mode], self._limits)
 
     async def invite(self) -> "Invitation":
         """Return an invitation to log in, for a user whose client can show a page. Raises UpstreamError, VaultError."""
-        return await connector.invite(self.spec)
+        return await transports.invite(self.spec)
 
     async def start_eagerly(self) -> None:
         """Start the shared instance, if there is one. Raises UpstreamError."""
@@ -319,7 +314,7 @@ class Server:
 
     def reconfigure(self, spec: ServerSpec, config: Config) -> None:
         """Apply a changed entry that the running processes also fit, and changed settings."""
-        self._limits = connector.limits_of(config)
+        self._limits = transports.limits_of(config)
         if spec == self.spec:
             return
         self.spec = spec
@@ -349,11 +344,6 @@ class Server:
     # --- status
 
     @property
-    def is_busy(self) -> bool:
-        """True if the server works although no call waits for it."""
-        return self.instances.is_busy
-
-    @property
     def state(self) -> str:
         """Best state among the server's instances."""
         if self.needs_login:
@@ -369,17 +359,7 @@ class Server:
     @property
     def error(self) -> str | None:
         """Last failure in one line; also a former daemon's, until the server is tried again."""
-        found = cause(self.name, self.instances.error)
-        return found or (self.catalogs.failure if self.state == FAILED else None)
-
-    @property
-    def pids(self) -> list[int]:
-        """Pids of all processes of the server."""
-        return self.instances.pids
-
-    def call_stats(self) -> CallStats:
-        """Return the counts of all its instances, former ones included."""
-        return self.instances.call_stats()
+        return cause(self.name, self.instances.error) or (self.catalogs.failure if self.state == FAILED else None)
 
     def describe(self) -> dict[str, object]:
         """Describe the server in `hearth status --json`."""
@@ -390,7 +370,7 @@ class Server:
             "state": self.state,
             "era": self._latest.era if self._latest else catalog.era if catalog else None,
             "isolation": self.mode,
-            "pids": self.pids,
+            "pids": self.instances.pids,
             "tools": None if catalog is None else len(next(iter(catalog.lists.values()))),
             "error": self.error,
             **self.instances.describe(self._pinning.describe(self.spec.pin)),

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
-from hearth import control_chars
+from hearth import masking
 from hearth.host.line_files import FILES
 
 log = logging.getLogger(__name__)
@@ -68,8 +68,9 @@ class Stderr(asyncio.Protocol):
         """Take a chunk of stderr."""
         if self._flood:
             self._flood.add(data)
-            if self._flood.size > FLOOD_READ_BYTES:
-                self._pause()
+            if self._flood.size > FLOOD_READ_BYTES and self._transport and not self._paused:
+                self._paused = True
+                self._transport.pause_reading()
             return
         if self._torn:
             _, ended, data = data.partition(b"\n")
@@ -80,7 +81,10 @@ class Stderr(asyncio.Protocol):
         kept = self._spend(len(lines), len(data))
         self._keep(lines[:kept])
         if kept < len(lines) or self._allowance < 0:
-            self._begin_flood(lines[kept:])
+            self._flood = Flood()
+            self._flood.add(b"".join(line + b"\n" for line in lines[kept:]) + self._rest)
+            self._rest = b""
+            asyncio.get_running_loop().call_later(FLOOD_SECONDS, self._end_flood)
 
     def _spend(self, lines: int, size: int) -> int:
         """Return how many lines may be kept now."""
@@ -90,17 +94,6 @@ class Stderr(asyncio.Protocol):
         kept = min(lines, max(0, int(self._allowance)))
         self._allowance -= max(kept, size / BYTES_PER_LINE)
         return kept
-
-    def _pause(self) -> None:
-        if self._transport and not self._paused:
-            self._paused = True
-            self._transport.pause_reading()
-
-    def _begin_flood(self, lines: list[bytes]) -> None:
-        self._flood = Flood()
-        self._flood.add(b"".join(line + b"\n" for line in lines) + self._rest)
-        self._rest = b""
-        asyncio.get_running_loop().call_later(FLOOD_SECONDS, self._end_flood)
 
     def _end_flood(self) -> None:
         flood, self._flood = self._flood, None
@@ -146,7 +139,7 @@ class Stderr(asyncio.Protocol):
             # The cut may have split a secret, which begins at most this many bytes before it.
             text = text[: max(0, len(text) - MARGIN_BYTES)]
         cut = len(line) > _RAW_BYTES or len(text) > LINE_CHARACTERS
-        text = control_chars.UNSAFE.sub(" ", text[:LINE_CHARACTERS]).rstrip()
+        text = masking.UNSAFE.sub(" ", text[:LINE_CHARACTERS]).rstrip()
         return f"{text}…" if cut else text
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -151,11 +151,7 @@ class StdioConnection(Connection):
     group_limits: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
-        self,
-        name: str,
-        owner: Owner,
-        launch: tuple[Sequence[str], Mapping[str, str], str],
-        limits: tuple[int, int],
+        self, name: str, owner: Owner, launch: tuple[Sequence[str], Mapping[str, str], str], limits: tuple[int, int]
     ) -> None:
         super().__init__(name, owner)
         self._launch = launch
@@ -209,10 +205,8 @@ class StdioConnection(Connection):
     def request(self, method: bytes, params: RawBytes, waiter: Waiter) -> int:
         """Send a request as the base class does, with one function call less: every call takes this path."""
         number = self._next_id
-        self._process.write(
-            b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}\n' % (number, method, params),
-            self._queue_limit,
-        )
+        line = b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}\n' % (number, method, params)
+        self._process.write(line, self._queue_limit)
         self._next_id = number + 1
         self._waiting[number] = waiter
         return number

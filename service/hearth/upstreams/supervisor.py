@@ -1,7 +1,7 @@
 """Supervisor of one instance: its state, its timer, its waiters, its load and the end of its connections.
 
-`supervision` decides; the supervised instance acts. `Terminations` sees connections to their end, `IdleReaper` ends
-unused instances.
+`supervision` decides; the supervised instance acts. `Terminations` sees connections to their end. `InstanceTable` has
+the instances of one server and their status for `hearth status --json`; `IdleReaper` ends unused ones.
 """
 
 import asyncio
@@ -9,28 +9,17 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, UpstreamError
 from hearth.mcp import isolation, versions
-from hearth.upstreams import supervision
+from hearth.upstreams import supervision, workload
 from hearth.upstreams.change_notices import IgnoreReply
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.handshake import own_params
-from hearth.upstreams.supervision import (
-    GIVEN_UP,
-    PAUSED,
-    READY,
-    RETIRED,
-    SERVE,
-    STARTING,
-    Event,
-    Look,
-    State,
-    Terms,
-    Wanted,
-)
+from hearth.upstreams.supervision import FAILED, FAILING, GIVEN_UP, IDLE, PAUSED, READY, STARTING, STOPPED, STOPPING
+from hearth.upstreams.workload import CallStats
 from hearth.wire import json
 
 if TYPE_CHECKING:
@@ -43,13 +32,17 @@ log = logging.getLogger(__name__)
 UPSTREAM_IDLE_SECONDS = 1800.0
 # Pause before another look at an instance that cannot be stopped yet.
 _LOOK_AGAIN_SECONDS = 0.1
+# State of a server with several instances: the first of these that one of them has.
+_BEST_FIRST = (READY, STARTING, STOPPING, IDLE, FAILED)
+# Length of the cause of a failure, which is one line: a server's last words may be long.
+CAUSE_CHARACTERS = 500
 
 
 class Supervisor:
     """Shell of the state machine: takes events, arms the timer, and issues instructions."""
 
-    def __init__(self, terms: Terms, subject: "Instance") -> None:
-        self.state = State(terms)
+    def __init__(self, terms: supervision.Terms, subject: "Instance") -> None:
+        self.state = supervision.State(terms)
         self._waiting = 0
         self._subject = subject
         self._outcome: asyncio.Future[None] | None = None
@@ -59,21 +52,20 @@ class Supervisor:
     @property
     def pause(self) -> float:
         """Seconds until the instance may be started again."""
-        is_paused = self.state.phase in (PAUSED, GIVEN_UP)
-        return max(0.0, self.state.until - time.monotonic()) if is_paused else 0.0
+        return max(0.0, self.state.until - time.monotonic()) if self.state.phase in (PAUSED, GIVEN_UP) else 0.0
 
-    def reconfigure(self, terms: Terms) -> None:
+    def reconfigure(self, terms: supervision.Terms) -> None:
         """Apply other terms from now on."""
         self.state = self.state._replace(terms=terms)
         self._arm()
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: supervision.Event) -> None:
         """Take an event."""
         self.state, instructions = supervision.step(self.state, event, time.monotonic())
         self._arm()
         for instruction in instructions:
-            if instruction == SERVE:
-                self._settle(None)
+            if instruction == supervision.SERVE:
+                self.settle()
             else:
                 self._subject.perform(instruction)
 
@@ -86,12 +78,11 @@ class Supervisor:
             self._timer = None
         if due is not None:
             self._timer_due = due
-            seconds = max(0.0, due - time.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, due - time.monotonic()), self._look)
 
     def _look(self) -> None:
         self._timer = None
-        self.tell(Look(self._subject.need(), self._subject.load()))
+        self.tell(supervision.Look(self._subject.need(), self._subject.load()))
 
     def check(self, connection: Connection, era: str) -> None:
         """Send a request that costs the server nothing. As a stream: a check is no call in flight."""
@@ -110,7 +101,7 @@ class Supervisor:
         return self._waiting > 0 and self._outcome is not None
 
     async def wait(self) -> None:
-        """Wait until the instance is ready. Raises the problem given to `fail`; unbounded."""
+        """Wait until the instance is ready. Raises the problem given to `settle`; unbounded."""
         if self._outcome is None:
             self._outcome = asyncio.get_running_loop().create_future()
             # The waiter may be gone by the time it fails.
@@ -118,17 +109,14 @@ class Supervisor:
         outcome = self._outcome
         self._waiting += 1
         try:
-            self.tell(Wanted())
+            self.tell(supervision.Wanted())
             # Shielded: one caller's cancellation must not affect the others.
             await asyncio.shield(outcome)
         finally:
             self._waiting -= 1
 
-    def fail(self, problem: HearthError) -> None:
-        """Raise this problem in every waiter."""
-        self._settle(problem)
-
-    def _settle(self, problem: HearthError | None) -> None:
+    def settle(self, problem: HearthError | None = None) -> None:
+        """Tell every waiter that the instance is ready, or raise this problem in it."""
         outcome, self._outcome = self._outcome, None
         if outcome is None or outcome.done():
             return
@@ -155,19 +143,19 @@ class _CheckReply(IgnoreReply):
         self._supervisor.tell(supervision.Answered(self._check))
 
 
-def terms_of(spec: ServerSpec, mode: str) -> Terms:
+def terms_of(spec: ServerSpec, mode: str) -> supervision.Terms:
     """Return the terms for a server with this entry."""
     idle = spec.upstream_idle
     if idle is None:
         # The memory of a process for one client belongs to a conversation that may continue tomorrow.
         idle = 0.0 if mode == isolation.SESSION else UPSTREAM_IDLE_SECONDS
     # A server behind a url is not ours to stop, and checks would cost its operator: the next call shows its state.
-    return Terms(idle=idle) if spec.command is not None else Terms(None, idle, checked=False)
+    return supervision.Terms(idle=idle) if spec.command is not None else supervision.Terms(None, idle, checked=False)
 
 
-def refusal(name: str, state: State, pause: float, error: str | None) -> UpstreamError:
+def refusal(name: str, state: supervision.State, pause: float, error: str | None) -> UpstreamError:
     """Return the error for the waiters of a server that does not start."""
-    if state.phase == RETIRED:
+    if state.phase == supervision.RETIRED:
         return UpstreamError(f"server {name!r} was stopped while it was being started")
     if state.phase == GIVEN_UP:
         return UpstreamError(
@@ -225,6 +213,124 @@ class Terminations:
             self._gone()
 
 
+class InstanceKey(NamedTuple):
+    """Key of an instance: equal for clients that share it. The era is the server's choice, not the client's."""
+
+    era: str
+    mode: str
+    place: str
+
+
+class InstanceTable(dict[InstanceKey, "Instance"]):
+    """Instances of one server in use, and the counts of those that are no longer in use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._former = CallStats()
+        self._former_restarts = 0
+
+    def key_of(self, instance: "Instance") -> InstanceKey | None:
+        """Return the key under which an instance is filed."""
+        return next((key for key, known in self.items() if known is instance), None)
+
+    def take_out(self, key: InstanceKey, instance: "Instance") -> None:
+        """Remove an instance that is no longer used, and keep its counts."""
+        if self.get(key) is instance:
+            del self[key]
+        self._former.absorb(instance.stats)
+        self._former_restarts += instance.restarts
+        # Calls that are still in flight are counted there, too.
+        instance.stats = self._former
+
+    @property
+    def is_busy(self) -> bool:
+        """True if one works although no call waits for it."""
+        return any(instance.connection is not None and instance.connection.busy for instance in self.values())
+
+    @property
+    def needs_login(self) -> bool:
+        """True if one runs and refuses every request until a user has logged in."""
+        connections = (instance.connection for instance in self.values())
+        return any(found and found.needs_login for found in connections)
+
+    @property
+    def state(self) -> str:
+        """Best state among the instances."""
+        states = {state_of(instance) for instance in self.values()}
+        return next((state for state in _BEST_FIRST if state in states), STOPPED)
+
+    @property
+    def error(self) -> str | None:
+        """Last failure of one of them."""
+        return next((instance.error for instance in self.values() if instance.error), None)
+
+    @property
+    def pids(self) -> list[int]:
+        """Pids of all processes."""
+        return [pid for instance in self.values() for pid in instance.pids]
+
+    def call_stats(self) -> CallStats:
+        """Return the counts of all instances, former ones included."""
+        found = CallStats()
+        for part in (self._former, *(instance.stats for instance in self.values())):
+            found.absorb(part)
+        return found
+
+    def describe(self, pins: dict[str, object]) -> dict[str, object]:
+        """Describe the instances in `hearth status --json`; `pins` describe the server's pinned tools."""
+        found = self.values()
+        return {
+            "givenUp": any(instance.state == GIVEN_UP for instance in found),
+            "strayOutput": next(filter(None, map(stray_output, found)), None),
+            **pins,
+            "restarts": self._former_restarts + sum(instance.restarts for instance in found),
+            **workload.total([self._former, *(instance.stats for instance in found)]),
+            "instances": [of_instance(each, key.place) for key, each in self.items()],
+        }
+
+
+def state_of(instance: "Instance") -> str:
+    """Return the state to show: `failed` for every way of not working, a process that died included."""
+    has_died = instance.state == STOPPED and instance.error is not None
+    return FAILED if has_died or instance.state in FAILING else instance.state
+
+
+def cause(name: str, error: str | None) -> str | None:
+    """Return an error as one line, without the server's name, which is shown beside it."""
+    if error is None:
+        return None
+    text = " ".join(error.split())
+    prefixes = (f"server {name!r} could not be started: ", f"server {name!r}: ", f"server {name!r} ")
+    while prefix := next((each for each in prefixes if text.startswith(each)), ""):
+        text = text.removeprefix(prefix)
+    return text if len(text) <= CAUSE_CHARACTERS else f"{text[: CAUSE_CHARACTERS - 1]}…"
+
+
+def stray_output(instance: "Instance") -> dict[str, object] | None:
+    """Describe the lines on an instance's stdout that were not MCP."""
+    connection = instance.connection
+    return {"lines": connection.stray_lines, "first": connection.stray} if connection and connection.stray else None
+
+
+def of_instance(instance: "Instance", place: str) -> dict[str, object]:
+    """Describe one instance; `place` is the workspace or session that its clients share."""
+    return {
+        "era": instance.era,
+        "place": place or None,
+        "state": state_of(instance),
+        "error": cause(instance.name, instance.error),
+        "givenUp": instance.state == GIVEN_UP,
+        "retrySeconds": round(instance.supervisor.pause, 1) or None,
+        "pids": instance.pids,
+        "sessions": len(instance.holders),
+        "inFlight": instance.in_flight,
+        "restarts": instance.restarts,
+        "strayOutput": stray_output(instance),
+        "startedAt": instance.started_at if instance.state == READY else None,
+        **instance.stats.describe(),
+    }
+
+
 class IdleReaper:
     """Timers of one server's idle instances; `end` stops one permanently."""
 
@@ -249,12 +355,12 @@ class IdleReaper:
         self._timers.pop(instance, None)
         if instance.holders or instance.obsolete:
             return
-        is_working = instance.connection is not None and instance.connection.busy
-        if is_working or instance.in_flight or instance.queue or instance.is_awaited or instance.state == STARTING:
+        is_working = instance.in_flight or instance.queue or (instance.connection and instance.connection.busy)
+        if is_working or instance.supervisor.is_awaited or instance.state == STARTING:
             self.wait(instance, seconds, _LOOK_AGAIN_SECONDS)
-        elif instance.pause:
+        elif instance.supervisor.pause:
             # A new instance in its place would know nothing of the failures, and start without a pause.
-            self.wait(instance, seconds, instance.pause)
+            self.wait(instance, seconds, instance.supervisor.pause)
         else:
             self._end(instance)
 

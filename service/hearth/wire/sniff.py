@@ -1,15 +1,15 @@
-"""Detection of a connection's language from its first bytes.
+"""Detection of a connection's protocol from its first bytes.
 
 Nothing is configured: the first frame has a length below 2^24, HTTP begins with a method in capitals, the two line
-languages begin with an object whose keys tell them apart. A few empty lines before HTTP and lines are skipped. Nothing
-else is checked: each language's own decoder refuses malformed input. Pure: the caller collects the bytes and asks again
+protocols begin with an object whose keys tell them apart. A few empty lines before HTTP and lines are skipped. Nothing
+else is checked: each protocol's own decoder refuses malformed input. Pure: the caller collects the bytes and asks again
 when the result is None.
 """
 
 import enum
 import re
 
-# Peers name their language near the start. A peer that puts its arguments first is read as MCP lines, whose
+# Peers name their protocol near the start. A peer that puts its arguments first is read as MCP lines, whose
 # decoder has its own limit and answers input that it cannot use.
 SNIFF_LIMIT_BYTES = 64 * 1024
 
@@ -26,8 +26,8 @@ _STRING_START = rb'"(?>[^"\\\x00-\x1f]++|\\[^\x00-\x1f]|)*+'
 _TOKEN = rb"(" + _STRING_START + rb'")(?>[ \t\r\n]*+(:)|)|([{\[])|([}\]])|[ \t\r\n,:0-9+\-.eEtrufalsn]++'
 
 
-class Language(enum.Enum):
-    """Language spoken on a connection."""
+class DetectedProtocol(enum.Enum):
+    """Protocol spoken on a connection."""
 
     FRAMES = "frames"
     HTTP = "http"
@@ -36,11 +36,11 @@ class Language(enum.Enum):
     UNKNOWN = "unknown"
 
 
-_KEYS = {b'"jsonrpc"': Language.LINES, b'"type"': Language.SESSION}
+_KEYS = {b'"jsonrpc"': DetectedProtocol.LINES, b'"type"': DetectedProtocol.SESSION}
 
 
-def sniff(first: bytes) -> Language | None:
-    """Return the language of a connection that begins with these bytes; None if more bytes are needed.
+def sniff(first: bytes) -> DetectedProtocol | None:
+    """Return the protocol of a connection that begins with these bytes; None if more bytes are needed.
 
     The result does not change when more bytes follow; SNIFF_LIMIT_BYTES are always enough.
     """
@@ -48,42 +48,42 @@ def sniff(first: bytes) -> Language | None:
         return None
     if first[0] in _BLANK:
         return _sniff_behind(first.lstrip(_BLANK), len(first))
-    return Language.FRAMES if first[0] == _FRAME_START else _sniff_text(first)
+    return DetectedProtocol.FRAMES if first[0] == _FRAME_START else _sniff_text(first)
 
 
-def _sniff_behind(rest: bytes, size: int) -> Language | None:
-    """Return the language of the bytes after empty lines, which no frame follows."""
+def _sniff_behind(rest: bytes, size: int) -> DetectedProtocol | None:
+    """Return the protocol of the bytes after empty lines, which no frame follows."""
     if size - len(rest) > BLANK_LIMIT_BYTES:
-        return Language.UNKNOWN
+        return DetectedProtocol.UNKNOWN
     return _sniff_text(rest) if rest else None
 
 
-def _sniff_text(first: bytes) -> Language | None:
+def _sniff_text(first: bytes) -> DetectedProtocol | None:
     byte = first[0]
     if ord("A") <= byte <= ord("Z"):
-        return Language.HTTP
+        return DetectedProtocol.HTTP
     if byte != _OBJECT:  # a batch begins with `[`, and none may come before `initialize`
-        return Language.UNKNOWN
+        return DetectedProtocol.UNKNOWN
     found = _sniff_object(first[:SNIFF_LIMIT_BYTES])
     if found is None and len(first) >= SNIFF_LIMIT_BYTES:
-        return Language.LINES
+        return DetectedProtocol.LINES
     return found
 
 
-def _sniff_object(data: bytes) -> Language | None:
-    """Return the language that the first matching key at the top level names."""
+def _sniff_object(data: bytes) -> DetectedProtocol | None:
+    """Return the protocol that the first matching key at the top level names."""
     match_token = re.compile(_TOKEN).match  # only lines need it, and the bridge speaks frames
     depth, position, end = 0, 0, len(data)
     while position < end:
         token = match_token(data, position)
         if not token:
             is_unfinished = re.compile(_STRING_START + rb"\\?").fullmatch(data, position)
-            return None if is_unfinished else Language.UNKNOWN
+            return None if is_unfinished else DetectedProtocol.UNKNOWN
         string, colon, opening, closing = token.groups()
         if colon and depth == 1 and string in _KEYS:
             return _KEYS[string]
         depth += bool(opening) - bool(closing)
         if depth == 0:
-            return Language.UNKNOWN
+            return DetectedProtocol.UNKNOWN
         position = token.end()
     return None

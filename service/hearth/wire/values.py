@@ -7,8 +7,9 @@ are therefore keyed by `id_key`, which compares texts: floats would treat differ
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TypeGuard
 
 import msgspec
 from msgspec import Raw
@@ -64,6 +65,16 @@ def members(raw: RawBytes | None) -> json.Fields:
         return json.split(raw)
     except MessageError:
         return {}
+
+
+def is_object(raw: RawBytes | None) -> TypeGuard[RawBytes]:
+    """Tell whether the value is an object, by its first character."""
+    return raw is not None and bytes(raw).lstrip()[:1] == b"{"
+
+
+def array(items: Iterable[RawBytes]) -> bytes:
+    """Return an array of these elements."""
+    return b"[%b]" % b",".join(map(bytes, items))
 
 
 def elements(raw: RawBytes | None) -> list[Raw]:

@@ -75,8 +75,7 @@ class Client:
         found = self._answers.pop(request_id)
         if "error" in found:
             raise RpcError(found["error"])
-        result: dict[str, Any] = found["result"]
-        return result
+        return found["result"]
 
     def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ask, and wait for the result. Raises RpcError."""

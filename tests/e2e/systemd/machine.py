@@ -44,10 +44,7 @@ def missing_requirement() -> str | None:
     if not any(list(Path("/").glob(pattern.lstrip("/"))) for pattern in _PAM_MODULES):
         return "the package libpam-systemd is not installed"
     probe = subprocess.run(
-        ["unshare", "--mount", "--pid", "--fork", "--net", "true"],
-        capture_output=True,
-        text=True,
-        check=False,
+        ["unshare", "--mount", "--pid", "--fork", "--net", "true"], capture_output=True, text=True, check=False
     )
     return f"namespaces are not allowed here: {probe.stderr.strip()}" if probe.returncode else None
 
@@ -133,10 +130,7 @@ class Machine:
     ) -> "subprocess.Popen[bytes]":
         """Start a command with pipes on its stdin and stdout; what it does not say there goes to `stderr`."""
         return subprocess.Popen(
-            self.command(argv, user, environment),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
+            self.command(argv, user, environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
         )
 
     def add_user(self, name: str, *, linger: bool) -> "User":
@@ -155,10 +149,7 @@ class Machine:
             self.run("systemctl", "stop", f"user@{user.uid}.service")
         # Exit code 1: there was none.
         self.run("pkill", "-KILL", "-u", str(user.uid))
-        until(
-            lambda: self.run("pgrep", "-u", str(user.uid)).returncode == 1,
-            f"every process of {user.name} is gone",
-        )
+        until(lambda: self.run("pgrep", "-u", str(user.uid)).returncode == 1, f"every process of {user.name} is gone")
 
 
 class User:
@@ -188,10 +179,7 @@ class User:
         """What a login shell would have."""
         login = {**self.client_environment, "LANG": BASE_ENVIRONMENT["LANG"]}
         if self.lingering:
-            login |= {
-                "XDG_RUNTIME_DIR": self.runtime,
-                "DBUS_SESSION_BUS_ADDRESS": f"unix:path={self.runtime}/bus",
-            }
+            login |= {"XDG_RUNTIME_DIR": self.runtime, "DBUS_SESSION_BUS_ADDRESS": f"unix:path={self.runtime}/bus"}
         return login
 
 

@@ -51,8 +51,7 @@ class Seat:
 
     def status(self) -> dict[str, Any]:
         """`hearth status --json`."""
-        document: dict[str, Any] = json.loads(self.hearth("status", "--json").stdout)
-        return document
+        return json.loads(self.hearth("status", "--json").stdout)
 
     def systemctl(self, *arguments: str) -> str:
         """`systemctl --user`, which must succeed."""

@@ -7,7 +7,7 @@ import json
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -48,6 +48,12 @@ class Client:
         self._reader = threading.Thread(target=self._read, daemon=True)
         if reading:
             self.read()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.discard()
 
     @property
     def pid(self) -> int:
@@ -150,13 +156,11 @@ class Client:
         """The result of a request; an error fails the test."""
         answer = self.answer(id)
         assert "result" in answer, answer
-        found: Message = answer["result"]
-        return found
+        return answer["result"]
 
     def text(self, id: int | str) -> str:
         """The text that a call returned."""
-        found: str = self.result(id)["content"][0]["text"]
-        return found
+        return self.result(id)["content"][0]["text"]
 
     def notice(self, method: str) -> Message:
         """The first notification, or question, of that method."""

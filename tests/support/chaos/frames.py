@@ -60,8 +60,7 @@ def status(home: Home) -> dict[str, Any]:
     """The status document of the daemon that runs."""
     with Framed(home) as connection:
         connection.send(type="status", seq=1)
-        found: dict[str, Any] = json.loads(connection.receive("status")[1])
-        return found
+        return json.loads(connection.receive("status")[1])
 
 
 def restart(home: Home) -> None:

@@ -18,12 +18,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from hearth.host import processes
+from support.daemon import server_command
 from support.kernel import BOUND_SECONDS, pids_at_home, until
 
 log = logging.getLogger(__name__)
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-UPSTREAMS = REPOSITORY / "tests" / "support" / "upstreams"
 BRIDGE = [sys.executable, "-I", "-S", str(REPOSITORY / "service" / "hearth" / "bridge" / "main.py")]
 # What an MCP client hands to a server that it starts; and what measures the coverage in children.
 _HANDED_ON = ("LOGNAME", "PATH", "SHELL", "TERM", "USER")
@@ -56,7 +56,7 @@ class Home:
         **settings: float,
     ) -> None:
         """Write the config: by default one counting server, and a daemon that stays. `more`: lines of some servers."""
-        commands = servers or {"counting": server("counting", str(self.notes))}
+        commands = servers or {"counting": server_command("counting", str(self.notes))}
         lines = [f"{name} = {value}" for name, value in {"idle_timeout": 0, **settings}.items()]
         for name, command in commands.items():
             words = ", ".join(f'"{word}"' for word in command[1:])
@@ -126,11 +126,6 @@ class Home:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         return not left
-
-
-def server(name: str, *words: str) -> list[str]:
-    """The command of one of the servers in tests/support/upstreams."""
-    return [sys.executable, "-I", "-S", str(UPSTREAMS / f"{name}_server.py"), *words]
 
 
 def _command(pid: int) -> str:

@@ -190,8 +190,7 @@ class Client:
 
     def reply(self, method: str, params: Message) -> Message | None:
         """What this client's person, model and folder answer; None for what was not declared."""
-        capability = method.split("/")[0]
-        if capability not in self.capabilities:
+        if method.split("/")[0] not in self.capabilities:
             return None
         if method == "roots/list":
             return {"roots": [{"uri": f"file:///home/{self.name}", "name": self.name}]}

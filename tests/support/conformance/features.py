@@ -271,8 +271,7 @@ def url_elicitation(desk: Desk) -> str:
         (question,) = outcome.questions
         params = question["params"]
         # Legacy revisions know the page by an id; the modern one by the question's key.
-        identified = isinstance(params.get("elicitationId"), str)
-        assert identified is not is_modern(desk.client.revision), params
+        assert isinstance(params.get("elicitationId"), str) is not is_modern(desk.client.revision), params
         shown = params["mode"], params["url"], params["message"]
         return json.loads(outcome.text) == {"action": "accept"} and shown == (
             "url", "https://test.example/consent", "Go there.",

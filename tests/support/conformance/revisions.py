@@ -1,6 +1,7 @@
 """The revisions of MCP and what each of them is the first to have. Revisions are dates, so they compare as text."""
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+NEWEST_LEGACY = LEGACY[-1]
 MODERN = "2026-07-28"
 REVISIONS = (*LEGACY, MODERN)
 

@@ -219,11 +219,7 @@ class Player:
         """Params as the revision wants them."""
         if not self.is_modern:
             return params
-        envelope = {
-            VERSION_KEY: self.revision,
-            CAPABILITIES_KEY: capabilities_of(self.revision),
-            CLIENT_INFO_KEY: INFO,
-        }
+        envelope = {VERSION_KEY: self.revision, CAPABILITIES_KEY: capabilities_of(self.revision), CLIENT_INFO_KEY: INFO}
         return {**params, "_meta": {**params.get("_meta", {}), **envelope}}
 
 

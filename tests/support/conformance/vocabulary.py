@@ -32,7 +32,7 @@ BOTH_ERAS = frozenset(
     }
 )
 LEGACY_REQUESTS = BOTH_ERAS | {
-    *("initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"),
+    *("initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
 }
 MODERN_REQUESTS = BOTH_ERAS | {"server/discover", "subscriptions/listen"}
 LEGACY_CLIENT_NOTICES = frozenset(
@@ -60,11 +60,7 @@ MODERN_RESULT_KEYS = frozenset({"resultType", "ttlMs", "cacheScope", "inputReque
 MODERN_ERRORS = frozenset({-32020, -32021, -32022})
 RESOURCE_NOT_FOUND = -32002
 URL_NEEDED = -32042
-CONTENT_SINCE = {
-    **dict.fromkeys(("text", "image", "resource"), ""),
-    "audio": AUDIO_SINCE,
-    "resource_link": LINKS_SINCE,
-}
+CONTENT_SINCE = {**dict.fromkeys(("text", "image", "resource"), ""), "audio": AUDIO_SINCE, "resource_link": LINKS_SINCE}
 
 
 def to_client(revision: str, message: Message, method: str | None = None) -> list[str]:

@@ -31,8 +31,7 @@ class Lines:
         self._stream.send(json.dumps(message).encode() + b"\n")
 
     def receive(self) -> Message:
-        found: Message = json.loads(self._stream.take_line())
-        return found
+        return json.loads(self._stream.take_line())
 
     def close(self) -> None:
         self._stream.close()

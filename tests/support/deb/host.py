@@ -103,8 +103,7 @@ class Host:
 
 def connected_bridge(seat: Seat) -> Client:
     """A bridge, started by what `hearth connect --print` tells to paste into a client."""
-    printed = json.loads(seat.check(seat.installation.hearth, "connect", "--print"))
-    (entry,) = printed["mcpServers"].values()
+    (entry,) = json.loads(seat.check(seat.installation.hearth, "connect", "--print"))["mcpServers"].values()
     # As it will still be called when Python's minor version is another.
     assert (entry["command"], entry["args"]) == (f"{package.PREFIX}/hearth-bridge", [])
     client = seat.client(entry["command"], *entry["args"], environment=seat.user.client_environment)

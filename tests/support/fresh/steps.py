@@ -59,8 +59,7 @@ def settle(desk: Desk) -> dict[str, tuple[bytes, int]]:
         client.listing(desk)
     before = photograph(desk)
     for client in CLIENTS:
-        listed = connected(desk, client)
-        assert {name: entry.command for name, entry in listed.items()} == COMMANDS, client.name
+        assert {name: entry.command for name, entry in connected(desk, client).items()} == COMMANDS, client.name
     assert photograph(desk) == before
     return before
 
@@ -69,8 +68,7 @@ def every_client_is_on_hearth(desk: Desk) -> list[tuple[str, list[str]]]:
     """Each client, asked in its own way, is connected to each server, by a bridge; what they start for it."""
     commands = []
     for client in CLIENTS:
-        listed = connected(desk, client)
-        for name, entry in listed.items():
+        for name, entry in connected(desk, client).items():
             assert "bridge" in " ".join(entry.command), (client.name, entry)
             assert entry.command[-2:] == ["--server", name], (client.name, entry)
             commands.append((name, entry.command))
@@ -83,6 +81,5 @@ def every_client_has_its_own_servers(desk: Desk, before: dict[str, tuple[bytes, 
     assert photograph(desk) == before
     assert link(desk) == f"../{CODEX.file}"
     for client in CLIENTS:
-        listed = connected(desk, client)
-        assert {name: entry.command for name, entry in listed.items()} == COMMANDS, client.name
+        assert {name: entry.command for name, entry in connected(desk, client).items()} == COMMANDS, client.name
     assert photograph(desk) == before

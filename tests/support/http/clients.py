@@ -62,8 +62,7 @@ class Response:
 
     def json(self) -> Message:
         """The whole body."""
-        found: Message = json.loads(self._inner.read())
-        return found
+        return json.loads(self._inner.read())
 
     def text(self) -> str:
         return self._inner.read().decode()
@@ -164,8 +163,7 @@ class LegacyHttp(HttpClient):
         self.headers["MCP-Protocol-Version"] = version
         [answer] = got.messages()
         assert self.request("POST", {"jsonrpc": "2.0", "method": "notifications/initialized"}).status == 202
-        result: Message = answer["result"]
-        return result
+        return answer["result"]
 
     def opened(self, version: str = versions.NEWEST_LEGACY, capabilities: Message | None = None) -> Self:
         """Begin the session."""
@@ -224,11 +222,9 @@ class OldHttp(HttpClient):
 
     def open(self) -> Message:
         """`initialize`. The result."""
-        client = {"name": "o", "version": "1"}
-        params = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": client}
+        params = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "o", "version": "1"}}
         assert self.post("initialize", params, 0).status == 202
-        result: Message = self.next()["result"]
-        return result
+        return self.next()["result"]
 
     def opened(self) -> Self:
         """Begin the session."""
@@ -245,6 +241,11 @@ class OldHttp(HttpClient):
 def port_of(scratch: Scratch) -> tuple[str, int]:
     """Where the daemon, which was started with `--http`, listens."""
     [url] = scratch.status()["http"]
+    return address_of(url)
+
+
+def address_of(url: str) -> tuple[str, int]:
+    """Host and port of a URL that names both."""
     parts = urlsplit(url)
     assert parts.hostname and parts.port
     return parts.hostname, parts.port

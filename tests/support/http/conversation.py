@@ -7,16 +7,20 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+import pytest
+
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, UpstreamError
 from hearth.mcp import versions
 from hearth.upstreams import handshake
 from hearth.upstreams.connection import Connection
-from hearth.upstreams.http import connect
+from hearth.upstreams.http.connection import HttpUpstreamConnection
 from hearth.wire.json import Fields, Message
 from support.kernel import BOUND_SECONDS
+from support.sites.web import Site
 
 Found = TypeVar("Found")
+AnySite = TypeVar("AnySite", bound=Site)
 
 LIMITS = (1024 * 1024, 1024 * 1024)
 INFO = {"name": "test", "version": "1"}
@@ -52,7 +56,8 @@ class Talk:
     """The owner of a connection, and what a client does with it."""
 
     def __init__(self, url: str, limits: tuple[int, int] = LIMITS, **entry: Any) -> None:
-        self.connection: Connection = connect("far", self, ServerSpec(name="far", url=url, **entry), limits)
+        spec = ServerSpec(name="far", url=url, **entry)
+        self.connection: Connection = HttpUpstreamConnection("far", self, spec, limits)
         self.notices: list[tuple[str, Any, int | None]] = []
         self.questions: list[tuple[str, int | None]] = []
         self.lost_count = 0
@@ -166,3 +171,19 @@ async def talking(
         # Closed transports close their sockets in the next turns: before a site ends, which blocks the test's loop.
         for _ in range(5):
             await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def visiting(site: AnySite, era: str = "auto", **options: Any) -> AsyncIterator[tuple[AnySite, Talk]]:
+    """A site, and a conversation with it; the site ends after the conversation."""
+    with site:
+        async with talking(site.url, era, **options) as talk:
+            yield site, talk
+
+
+async def refused(url: str, sentence: str, era: str = "auto", **options: Any) -> str:
+    """The words with which a conversation does not begin. They match the sentence."""
+    with pytest.raises(UpstreamError, match=sentence) as caught:
+        async with talking(url, era, **options):
+            pass
+    return str(caught.value)

@@ -3,14 +3,10 @@
 from typing import Any
 
 from support.conformance.clients import Client, LegacyClient, Message, ModernClient, client_of
-from support.conformance.revisions import LEGACY, MODERN, is_modern
+from support.conformance.revisions import MODERN, NEWEST_LEGACY, is_modern
 from support.puppets.server import Puppet, PuppetDaemon, PuppetServer, outcome
 
-NEWEST_LEGACY = LEGACY[-1]
-FORM = {
-    "message": "Who are you?",
-    "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
-}
+FORM = {"message": "Who are you?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
 PAGE = {"mode": "url", "message": "Go there.", "url": "https://test.example/consent", "elicitationId": "e-1"}
 PROMPT = {"messages": [{"role": "user", "content": {"type": "text", "text": "Speak."}}], "maxTokens": 1}
 # Everything that a server can ask of a client.
@@ -65,12 +61,10 @@ class House(PuppetDaemon):
         return client
 
     def pids(self, name: str = "puppet") -> list[int]:
-        found: list[int] = self.scratch.upstream(name)["pids"]
-        return found
+        return self.scratch.upstream(name)["pids"]
 
     def mode(self, name: str = "puppet") -> str:
-        found: str = self.scratch.upstream(name)["isolation"]
-        return found
+        return self.scratch.upstream(name)["isolation"]
 
 
 def act(client: Client, server: str = "puppet", **more: Any) -> object:

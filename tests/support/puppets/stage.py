@@ -12,17 +12,18 @@ from typing import Any
 import pytest
 
 from support.conformance.clients import Client, LegacyClient, Message, ModernClient, Outcome, client_of
-from support.conformance.revisions import LEGACY, MODERN
+from support.conformance.revisions import MODERN, NEWEST_LEGACY
 from support.conformance.vocabulary import CACHEABLE
 from support.conformance.wires import Child, Lines, Wire
 from support.daemon import Daemon, Scratch
 from support.kernel import is_gone, pids_at_home, until
 from support.puppets.server import Puppet, PuppetDaemon, PuppetServer, outcome
 
-NEWEST_LEGACY = LEGACY[-1]
 INVALID_PARAMS = -32602
 METHOD_NOT_FOUND = -32601
 FAILED = -32603
+# Error by which a legacy server demands visits.
+DEMANDED = -32042
 
 FORM: Message = {
     "message": "Who are you?",
@@ -57,6 +58,11 @@ def shown(elicitation: Message) -> Message:
     """The same as a modern client is asked it."""
     params = {key: value for key, value in elicitation.items() if key != "elicitationId"}
     return {"method": "elicitation/create", "params": params}
+
+
+def demand(puppet: Puppet, call: Message, *pages: Message) -> None:
+    """Refuse a call until those pages were visited."""
+    puppet.refuse(call, DEMANDED, "Go there first.", {"elicitations": list(pages)})
 
 
 class Actor(PuppetServer):
@@ -105,8 +111,7 @@ class Actor(PuppetServer):
 
     def called_by(self, client: Client, *words: Any, **params: Any) -> "tuple[Errand, Puppet, Message]":
         """Have the client call: the call, the process that has it, and the call as it came there."""
-        errand = Errand(client, *words, **params)
-        return errand, *self.next("tools/call")
+        return Errand(client, *words, **params), *self.next("tools/call")
 
     def caught_up(self, puppet: Puppet) -> None:
         """Return when the daemon has taken all that the puppet has said."""
@@ -215,8 +220,7 @@ class Errand:
         found = self.outcome()
         assert found.result.get("resultType") == "input_required", found
         self.wish = found.result
-        asked: Message = self.wish.get("inputRequests", {})
-        return asked
+        return self.wish.get("inputRequests", {})
 
     def go_on(self, **answers: Message) -> None:
         """Call again with these answers, or with those that the client has."""

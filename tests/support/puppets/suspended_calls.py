@@ -4,9 +4,6 @@ from typing import Any
 
 from support.puppets.stage import QUESTIONS, Actor, Errand, Message, ModernClient, Puppet
 
-CANCELLED = "notifications/cancelled"
-PROGRESS = "notifications/progress"
-LOGGED = "notifications/message"
 # Longer than a call needs on a busy machine, and short enough to wait for.
 CEILING_SECONDS = 2.5
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"

@@ -19,8 +19,7 @@ SERVERS = {"board": SERVER, "old-board": {**SERVER, "era": "legacy"}, "new-board
 
 def scenario() -> dict[str, Any]:
     """The description that all clients follow."""
-    found: dict[str, Any] = json.loads((SCENARIO / "scenario.json").read_text(encoding="utf-8"))
-    return found
+    return json.loads((SCENARIO / "scenario.json").read_text(encoding="utf-8"))
 
 
 def prefixed(description: dict[str, Any], prefix: str) -> dict[str, Any]:

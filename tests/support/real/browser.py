@@ -62,5 +62,4 @@ def visit(*visits: Visit, options: Sequence[str] = (), permissions: Sequence[str
         env={"PATH": os.environ["PATH"]},
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    found: list[Found] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)

@@ -65,12 +65,7 @@ def play(player: Player, server: Server, scenario: Mapping[str, Any]) -> Documen
     """Start the client with the server, play, end both; returns what the client saw."""
     if player.package == "python":
         return asyncio.run(_play_python(player, server, scenario))
-    job = {
-        "scenario": scenario,
-        "packages": packages(),
-        "mode": player.mode,
-        "server": _for_node(server),
-    }
+    job = {"scenario": scenario, "packages": packages(), "mode": player.mode, "server": _for_node(server)}
     done = subprocess.run(
         [node(), str(SCENARIO / f"{player.package}.mjs")],
         input=json.dumps(job),
@@ -81,19 +76,13 @@ def play(player: Player, server: Server, scenario: Mapping[str, Any]) -> Documen
         env={"PATH": os.environ["PATH"]},
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    found: Document = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 def _for_node(server: Server) -> dict[str, Any]:
     if isinstance(server, Address):
         return server._asdict()
-    return {
-        "command": server.words[0],
-        "args": server.words[1:],
-        "env": dict(server.environment),
-        "cwd": server.folder,
-    }
+    return {"command": server.words[0], "args": server.words[1:], "env": dict(server.environment), "cwd": server.folder}
 
 
 async def _play_python(player: Player, server: Server, scenario: Mapping[str, Any]) -> Document:

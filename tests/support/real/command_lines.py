@@ -28,8 +28,7 @@ def inspect(home: Path, server: Address, *words: str) -> dict[str, Any]:
     file = home / "inspector.json"
     file.write_text(json.dumps({"mcpServers": {"hearth": entry}}))
     arguments = ["--cli", "--config", str(file), "--server", "hearth", *words]
-    found: dict[str, Any] = json.loads(run(home, _environment(home), npm_program("mcp-inspector"), *arguments))
-    return found
+    return json.loads(run(home, _environment(home), npm_program("mcp-inspector"), *arguments))
 
 
 def claude(home: Path, *words: str, **variables: str) -> str:

@@ -67,8 +67,7 @@ class RealHome:
     def _port(self) -> str:
         """The URL without its path, of a daemon that is started for it."""
         self.scratch.start("--http", "127.0.0.1:0")
-        url: str = self.scratch.status()["http"][0]
-        return url.removesuffix("/mcp")
+        return self.scratch.status()["http"][0].removesuffix("/mcp")
 
     @cached_property
     def _token(self) -> str:
@@ -82,8 +81,7 @@ class RealHome:
         return {name: [entry["command"], *entry["args"]] for name, entry in entries.items()}
 
     def _connect(self, *words: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._run("connect", "--print", *words))["mcpServers"]
-        return found
+        return json.loads(self._run("connect", "--print", *words))["mcpServers"]
 
     def _run(self, *words: str) -> str:
         """What a command of Hearth prints."""

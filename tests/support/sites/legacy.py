@@ -267,18 +267,20 @@ class LegacySite(Site):
         await reply.gone.wait()
 
     async def _tool_drop(self, session: Session, message: Any, reply: Reply) -> None:
-        await reply.stream()
-        rest = {"jsonrpc": "2.0", "id": message["id"], "result": content("resumed")}
-        session.streams[f"event-{message['id']}"] = [LOG, rest]
-        await reply.event(LOG, id=f"event-{message['id']}")
+        await reply.event(LOG, id=await self._leave(session, message, reply, "resumed"))
         reply.break_off()
 
     async def _tool_poll(self, session: Session, message: Any, reply: Reply) -> None:
-        await reply.stream()
-        rest = {"jsonrpc": "2.0", "id": message["id"], "result": content("polled")}
-        session.streams[f"event-{message['id']}"] = [LOG, rest]
-        await reply.raw(f"id: event-{message['id']}\nretry: 30\ndata:\n\n".encode())
+        event = await self._leave(session, message, reply, "polled")
+        await reply.raw(f"id: {event}\nretry: 30\ndata:\n\n".encode())
         await reply.end()
+
+    async def _leave(self, session: Session, message: Any, reply: Reply, text: str) -> str:
+        """Begin a stream, and keep its rest for whoever resumes it after the event whose id this returns."""
+        await reply.stream()
+        event = f"event-{message['id']}"
+        session.streams[event] = [LOG, {"jsonrpc": "2.0", "id": message["id"], "result": content(text)}]
+        return event
 
     async def _tool_lose(self, session: Session, message: Any, reply: Reply) -> None:
         await reply.stream()

@@ -72,8 +72,7 @@ class ModernSite(LegacySite):
             await self._serve(request, message, reply)
 
     async def _serve(self, request: Request, message: Any, reply: Reply) -> None:
-        meta = message.get("params", {}).get("_meta", {})
-        code, text = self._check(request, message, meta)
+        code, text = self._check(request, message, message.get("params", {}).get("_meta", {}))
         if code:
             await self._error(reply, message, code, text, 400)
             return
@@ -121,8 +120,12 @@ class ModernSite(LegacySite):
         await self._complete(reply, message, contents=[{"uri": message["params"]["uri"], "text": "read"}], ttlMs=0)
 
     async def _tools_call(self, request: Request, message: Any, reply: Reply) -> None:
-        arguments = message["params"].get("arguments", {})
-        await getattr(self, f"_call_{message['params']['name']}")(request, message, reply, **arguments)
+        name, arguments = message["params"]["name"], message["params"].get("arguments", {})
+        if name in ("report", "lose", "answer"):
+            # As in the legacy era.
+            await getattr(self, f"_tool_{name}")(self._only, message, reply, **arguments)
+        else:
+            await getattr(self, f"_call_{name}")(request, message, reply, **arguments)
 
     async def _subscriptions_listen(self, request: Request, message: Any, reply: Reply) -> None:
         await reply.stream(X_Accel_Buffering="no")
@@ -143,9 +146,6 @@ class ModernSite(LegacySite):
     async def _call_echo(self, request: Request, message: Any, reply: Reply, text: str = "") -> None:
         await self._complete(reply, message, **content(text))
 
-    async def _call_report(self, request: Request, message: Any, reply: Reply) -> None:
-        await self._tool_report(self._only, message, reply)
-
     async def _call_hang(self, request: Request, message: Any, reply: Reply) -> None:
         await reply.stream()
         await reply.event(LOG)
@@ -158,12 +158,6 @@ class ModernSite(LegacySite):
             await self._error(reply, message, -32020, "the region's header", 400)
         else:
             await self._complete(reply, message, **content(str(region)))
-
-    async def _call_lose(self, request: Request, message: Any, reply: Reply) -> None:
-        await self._tool_lose(self._only, message, reply)
-
-    async def _call_answer(self, request: Request, message: Any, reply: Reply, status: int) -> None:
-        await reply.send(status, b"secret words")
 
     async def _call_forbid(self, request: Request, message: Any, reply: Reply, status: int) -> None:
         await reply.json({"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "who are you?"}}, status)

@@ -24,31 +24,16 @@ class TunnelProxy(Site):
         self.tunnels: list[str] = []
         self.refuses = False
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._handlers.add(task)
-        self._writers.add(writer)
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            method, target, _ = head.split(" ", 2)
-            if method != "CONNECT":
-                self.faults.append(f"{method} {target}")
-            elif self.refuses:
-                writer.write(b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\n\r\n")
-                await writer.drain()
-            else:
-                self.tunnels.append(target)
-                await _tunnel(self._instead or target, reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass
-        finally:
-            self._handlers.discard(task)
-            self._writers.discard(writer)
-            writer.close()
-
-    async def serve(self, request: Request, reply: Reply) -> None:
-        raise AssertionError("a tunnel serves nothing")
+    async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        method, target, _ = (await reader.readuntil(b"\r\n\r\n")).decode().split(" ", 2)
+        if method != "CONNECT":
+            self.faults.append(f"{method} {target}")
+        elif self.refuses:
+            writer.write(b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+        else:
+            self.tunnels.append(target)
+            await _tunnel(self._instead or target, reader, writer)
 
 
 async def _tunnel(target: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -104,7 +104,6 @@ class Site:
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
-        self._handlers: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -179,21 +178,21 @@ class Site:
         await _turns()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._handlers.add(task)
         self._writers.add(writer)
         try:
-            while request := await self.receive(reader):
-                self.requests.append(request)
-                if not await self._answer(request, reader, writer):
-                    break
+            await self.converse(reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError, ssl.SSLError):
             pass
         finally:
-            self._handlers.discard(task)
             self._writers.discard(writer)
             writer.close()
+
+    async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection."""
+        while request := await self.receive(reader):
+            self.requests.append(request)
+            if not await self._answer(request, reader, writer):
+                break
 
     async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Returns whether the connection is good for another request."""
@@ -233,5 +232,4 @@ async def read_request(reader: asyncio.StreamReader) -> Request:
     method, target, _ = first.split(" ")
     pairs = [line.split(":", 1) for line in lines]
     headers = {name.lower(): value.strip() for name, value in pairs}
-    body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Request(method, target, headers, body)
+    return Request(method, target, headers, await reader.readexactly(int(headers.get("content-length", "0"))))

@@ -4,10 +4,6 @@ Tool: `ask` {method} sends a request of that method and answers with what came b
 """
 
 import json
-import os
-import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

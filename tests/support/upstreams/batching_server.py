@@ -6,10 +6,6 @@ element that is no message.
 """
 
 import json
-import os
-import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

@@ -7,10 +7,6 @@ gives the request's line back as it came, as text (bytes that are no UTF-8 as ba
 """
 
 import json
-import os
-import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

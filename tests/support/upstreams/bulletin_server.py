@@ -6,11 +6,6 @@ The resource `test://board` can be subscribed to. Tools: `pin` {number, bytes} t
 changed, with that number and so much ballast, then answers; `long` {bytes} answers with so long a text.
 """
 
-import os
-import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 import stdio
 
 BOARD = "test://board"

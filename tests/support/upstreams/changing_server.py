@@ -5,11 +5,6 @@ many notices for nothing, `quietly` {name} adds one and tells nobody. An added t
 name.
 """
 
-import os
-import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 import stdio
 
 CHANGED = stdio.notice("notifications/tools/list_changed")

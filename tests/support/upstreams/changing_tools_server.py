@@ -7,10 +7,7 @@ list_changed. Each tool answers with its own name.
 """
 
 import json
-import os
 import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

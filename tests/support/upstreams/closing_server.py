@@ -10,8 +10,6 @@ import os
 import signal
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 import stdio
 
 TOOLS = [

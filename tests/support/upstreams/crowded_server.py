@@ -7,11 +7,8 @@ Tool: `wait`. As soon as NUMBER calls wait, or nothing else came for a moment, t
 """
 
 import json
-import os
 import select
 import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

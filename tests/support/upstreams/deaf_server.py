@@ -6,11 +6,8 @@ METHOD is the last one that it answers: `initialize` when nothing is given, `too
 its tool first. Tool: `echo`. It does not notice the end of its stdin; a signal ends it.
 """
 
-import os
 import signal
 import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

@@ -12,14 +12,9 @@ import os
 import signal
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 import stdio
 
-TOOLS = [
-    stdio.described("echo", readOnlyHint=True),
-    *(stdio.described(name) for name in ("die", "abort", "half")),
-]
+TOOLS = [stdio.described("echo", readOnlyHint=True), *(stdio.described(name) for name in ("die", "abort", "half"))]
 
 
 def leave(words: str) -> None:

@@ -6,9 +6,6 @@ server costs at least. Tools: `echo` {text} (read-only) and `add` {a, b} (idempo
 
 import json
 import os
-import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

@@ -5,10 +5,7 @@
 Each tool has about 1000 bytes and answers with its name.
 """
 
-import os
 import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

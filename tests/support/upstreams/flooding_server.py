@@ -9,11 +9,7 @@ answers are counted and told by `flood`), `other` (answers to nothing). `echo` {
 """
 
 import json
-import os
-import sys
 from collections.abc import Iterator
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

@@ -12,8 +12,6 @@ import os
 import sys
 import threading
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 import stdio
 
 

@@ -5,10 +5,6 @@ Tools, each {bytes}: `first` has the id before its result, `last` behind it, `pr
 """
 
 import json
-import os
-import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

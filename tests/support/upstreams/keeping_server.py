@@ -12,8 +12,6 @@ import json
 import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 import stdio
 
 VERSION = "2026-07-28"
@@ -47,8 +45,7 @@ class Server:
         if request["params"]["name"] == "hold":
             return None
         self.count += 1
-        state = {"count": self.count, "pid": os.getpid(), "era": era, "cwd": os.getcwd()}
-        result = stdio.text(json.dumps(state))
+        result = stdio.text(json.dumps({"count": self.count, "pid": os.getpid(), "era": era, "cwd": os.getcwd()}))
         return stdio.result(request, {"resultType": "complete", **result} if era == "modern" else result)
 
     def routine(self, request: stdio.Message) -> stdio.Message:

@@ -14,8 +14,6 @@ import os
 import sys
 import urllib.parse
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 import stdio
 
 GIVEN = [value for name, value in sorted(os.environ.items()) if name.startswith("GIVEN")] + sys.argv[2:]

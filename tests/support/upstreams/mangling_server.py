@@ -8,10 +8,7 @@ call itself, and answers with [id, code] of each error that came back, as JSON; 
 """
 
 import json
-import os
 import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

@@ -10,13 +10,10 @@ call's log carries the mark of the call before it, as that of a server would tha
 """
 
 import json
-import os
 import random
 import select
 import sys
 from typing import Any
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 
@@ -31,8 +28,7 @@ LEAKED = ["nobody's"]
 def asked(step: str, mark: str) -> stdio.Message:
     """The params of a question."""
     if step == "ask":
-        properties = {"mark": {"type": "string"}}
-        return {"message": mark, "requestedSchema": {"type": "object", "properties": properties}}
+        return {"message": mark, "requestedSchema": {"type": "object", "properties": {"mark": {"type": "string"}}}}
     return {"messages": [{"role": "user", "content": {"type": "text", "text": mark}}], "maxTokens": 1}
 
 

@@ -10,11 +10,8 @@ with what it was given, as JSON text). `initialize` is refused with -32022.
 """
 
 import json
-import os
 import sys
 from collections.abc import Iterator
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

@@ -157,8 +157,7 @@ provider = Provider()
 
 
 def changed(document: dict[str, Any], by: dict[str, Any]) -> dict[str, Any]:
-    merged = {**document, **by}
-    return {name: value for name, value in merged.items() if value is not None}
+    return {name: value for name, value in {**document, **by}.items() if value is not None}
 
 
 async def describe_itself(request: Request) -> Response:

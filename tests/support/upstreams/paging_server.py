@@ -6,10 +6,7 @@ It has COUNT tools `tool_0`, `tool_1`, …, which answer with their names. With 
 to the second one, for ever.
 """
 
-import os
 import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

@@ -11,8 +11,6 @@ import json
 import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 import stdio
 
 # Deeply nested arguments are what tests send here.
@@ -44,8 +42,7 @@ def answer(request: stdio.Message) -> stdio.Message | None:
     if request.get("method") != "tools/call":
         return stdio.handshake(request, "recording", TOOLS)
     return stdio.called(
-        request,
-        {"echo": lambda _: stdio.text("heard"), "hold": lambda _: None, "about": lambda _: stdio.text(about())},
+        request, {"echo": lambda _: stdio.text("heard"), "hold": lambda _: None, "about": lambda _: stdio.text(about())}
     )
 
 

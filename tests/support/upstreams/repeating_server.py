@@ -5,10 +5,6 @@ that came back until then, as a JSON array.
 """
 
 import json
-import os
-import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

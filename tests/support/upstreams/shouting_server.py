@@ -5,10 +5,7 @@ fast as the pipe takes it and goes on until the server ends, `die` {text} writes
 """
 
 import os
-import sys
 import threading
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

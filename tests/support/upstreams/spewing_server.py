@@ -4,10 +4,6 @@ Tool: `echo` {text} (read-only). Every good answer is true; a reader that skips 
 """
 
 import json
-import os
-import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

@@ -7,11 +7,8 @@ then; `echo` {text}. FILE gets a line for each cancellation: the arguments of th
 """
 
 import json
-import os
 import sys
 import time
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stdio
 

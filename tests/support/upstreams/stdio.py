@@ -1,6 +1,6 @@
 """Lines in, answers out: what the small MCP servers in this folder share.
 
-Standard library only, started with `python -I -S`. Blocking and single-threaded, so that a server's
+Standard library only, started with `python -E -s -S`. Blocking and single-threaded, so that a server's
 behaviour is what its own file says and nothing else. Not for `swift_server.py`, which trades clarity
 for speed.
 """

@@ -27,8 +27,7 @@ decode = json.JSONDecoder().decode
 def requests(chunk: str) -> list[Any]:
     """All messages of a chunk of whole lines in one parse; a line that is no JSON is left out."""
     try:
-        found: list[Any] = decode("[" + chunk[:-1].replace("\n", ",") + "]")
-        return found
+        return decode("[" + chunk[:-1].replace("\n", ",") + "]")
     except ValueError:
         return [message for line in chunk.splitlines() for message in one(line)]
 

@@ -14,8 +14,6 @@ import os
 import sys
 from collections import Counter
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 import stdio
 
 CHANGED = stdio.notice("notifications/tools/list_changed")

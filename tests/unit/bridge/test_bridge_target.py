@@ -13,8 +13,7 @@ from hearth.errors import Unreachable
 
 
 def told(url: str, headers: list[tuple[str, str]] | None = None, **environ: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(BridgeTarget(url, headers or [], environ).settings)
-    return found
+    return json.loads(BridgeTarget(url, headers or [], environ).settings)
 
 
 @pytest.mark.parametrize(

@@ -38,5 +38,4 @@ def test_patience_runs_from_the_first_line_that_waits() -> None:
 
 
 def test_with_nobody_waiting_patience_runs_from_the_start() -> None:
-    patience = Patience(20, now=100)
-    assert patience.left(121, waiting=False) == -1
+    assert Patience(20, now=100).left(121, waiting=False) == -1

@@ -45,9 +45,15 @@ def said(ledger: Ledger, *lines: bytes) -> list[tuple[dict[str, Any], bytes]]:
     return opened(frames)
 
 
-def test_lines_are_numbered_from_one() -> None:
-    ledger = Ledger()
-    connected(ledger)
+@pytest.fixture
+def ledger() -> Ledger:
+    """A ledger that a daemon has welcomed."""
+    made = Ledger()
+    connected(made)
+    return made
+
+
+def test_lines_are_numbered_from_one(ledger: Ledger) -> None:
     assert said(ledger, b"a", b"b") == [({"type": "mcp", "seq": 1}, b"a"), ({"type": "mcp", "seq": 2}, b"b")]
     assert said(ledger, b"c")[0][0]["seq"] == 3
 
@@ -61,17 +67,13 @@ def test_parked_lines_are_numbered_from_one_when_a_daemon_is_there() -> None:
 @pytest.mark.parametrize(
     "head", [b'{"type":"mcp","re":1}', b'{ "re": 1, "type": "mcp" }', header(type="mcp", re=1, x=2)]
 )
-def test_an_answer_is_passed_on_once(head: bytes) -> None:
-    ledger = Ledger()
-    connected(ledger)
+def test_an_answer_is_passed_on_once(ledger: Ledger, head: bytes) -> None:
     said(ledger, b"a")
     assert received(ledger, (head, b"answer"), (head, b"again")) == [b"answer"]
     assert ledger.answered and not ledger.table
 
 
-def test_what_the_kernel_did_not_take_is_not_in_doubt() -> None:
-    ledger = Ledger()
-    connected(ledger)
+def test_what_the_kernel_did_not_take_is_not_in_doubt(ledger: Ledger) -> None:
     ledger.add([b"a", b"b", b"c"])
     ledger.written += 1
     ledger.closed()
@@ -82,9 +84,7 @@ def test_what_the_kernel_did_not_take_is_not_in_doubt() -> None:
     ]
 
 
-def test_a_replayed_line_that_is_acknowledged_as_kept_is_replayed_again() -> None:
-    ledger = Ledger()
-    connected(ledger)
+def test_a_replayed_line_that_is_acknowledged_as_kept_is_replayed_again(ledger: Ledger) -> None:
     said(ledger, b"a")
     received(ledger, (header(type="ack", seq=1, done=[1], keep={"k": 1}), b""))
     for seq in (2, 3):
@@ -105,18 +105,14 @@ def test_no_number_is_used_twice_and_none_is_left_out() -> None:
     assert seen == list(range(1, len(seen) + 1))
 
 
-def test_a_line_kept_late_is_replayed_in_the_order_of_the_client() -> None:
-    ledger = Ledger()
-    connected(ledger)
+def test_a_line_kept_late_is_replayed_in_the_order_of_the_client(ledger: Ledger) -> None:
     said(ledger, b"initialize", b"initialized")
     received(ledger, (header(type="ack", seq=2, keep={"b": 2}), b""), (header(type="mcp", re=1, keep="a"), b"answer"))
     ledger.closed()
     assert [line for _, line in connected(ledger)] == [b"initialize", b"initialized"]
 
 
-def test_parts_of_a_line_are_kept_under_keys_of_their_own_and_the_line_is_not() -> None:
-    ledger = Ledger()
-    connected(ledger)
+def test_parts_of_a_line_are_kept_under_keys_of_their_own_and_the_line_is_not(ledger: Ledger) -> None:
     said(ledger, b"[level,subscribe]", b"other")
     received(
         ledger,
@@ -136,18 +132,14 @@ def test_parts_of_a_line_are_kept_under_keys_of_their_own_and_the_line_is_not() 
     assert [line for _, line in connected(ledger)] == [b"level", b"other"]
 
 
-def test_a_part_of_a_line_that_is_not_in_the_table_is_not_kept() -> None:
-    ledger = Ledger()
-    connected(ledger)
+def test_a_part_of_a_line_that_is_not_in_the_table_is_not_kept(ledger: Ledger) -> None:
     said(ledger, b"a")
     ledger.give_up()
     received(ledger, (header(type="keep", seq=1, key="k"), b"part"))
     assert not ledger.kept
 
 
-def test_the_welcome_is_remembered_for_the_next_daemon() -> None:
-    ledger = Ledger()
-    connected(ledger)
+def test_the_welcome_is_remembered_for_the_next_daemon(ledger: Ledger) -> None:
     assert (ledger.session, ledger.heartbeat_seconds, ledger.welcomed) == (("s", "x"), 3.0, True)
     ledger.closed()
     ledger.reopen()
@@ -168,9 +160,7 @@ def test_a_welcome_without_a_secret_is_no_session_and_leaves_the_former_one() ->
     assert ledger.session == ("s", "x")
 
 
-def test_giving_up_tells_what_may_have_run() -> None:
-    ledger = Ledger()
-    connected(ledger)
+def test_giving_up_tells_what_may_have_run(ledger: Ledger) -> None:
     said(ledger, b"a", b"b")
     received(ledger, (header(type="goodbye", reconnect=False, taken=1), b""))
     assert (ledger.goodbye, ledger.changed) == (False, True)
@@ -199,17 +189,13 @@ def test_what_a_connection_that_ended_without_a_welcome_was_sent_has_not_run() -
     assert ledger.give_up() == [(b"a", False)]
 
 
-def test_beyond_what_a_goodbye_says_nothing_runs_though_the_connection_is_open() -> None:
-    ledger = Ledger()
-    connected(ledger)
+def test_beyond_what_a_goodbye_says_nothing_runs_though_the_connection_is_open(ledger: Ledger) -> None:
     said(ledger, b"a", b"b")
     received(ledger, (header(type="goodbye", reconnect=True, taken=1), b""))
     assert ledger.give_up() == [(b"a", True), (b"b", False)]
 
 
-def test_a_line_that_many_daemons_died_of_is_not_sent_again() -> None:
-    ledger = Ledger()
-    connected(ledger)
+def test_a_line_that_many_daemons_died_of_is_not_sent_again(ledger: Ledger) -> None:
     said(ledger, b"poison")
     for _ in range(DEATHS_LIMIT - 1):
         assert ledger.closed() == ([], [])
@@ -218,9 +204,7 @@ def test_a_line_that_many_daemons_died_of_is_not_sent_again() -> None:
     assert connected(ledger) == []
 
 
-def test_questions_are_withdrawn_once() -> None:
-    ledger = Ledger()
-    connected(ledger)
+def test_questions_are_withdrawn_once(ledger: Ledger) -> None:
     assert received(ledger, (header(type="mcp", ask="q1"), b"?"), (header(type="mcp", ask="q2"), b"?")) == [b"?", b"?"]
     received(ledger, (header(type="ack", answered=["q1", "unknown"]), b""))
     assert ledger.closed() == (["q2"], [])
@@ -248,17 +232,13 @@ def test_questions_are_withdrawn_once() -> None:
         b'{"type":"mcp","re":[1]}',
     ],
 )
-def test_a_header_that_makes_no_sense_is_a_frame_error(head: bytes) -> None:
-    ledger = Ledger()
-    connected(ledger)
+def test_a_header_that_makes_no_sense_is_a_frame_error(ledger: Ledger, head: bytes) -> None:
     said(ledger, b"a")
     with pytest.raises(FrameError):
         received(ledger, (head, b"payload"))
 
 
-def test_an_answer_before_a_header_that_makes_no_sense_is_delivered() -> None:
-    ledger = Ledger()
-    connected(ledger)
+def test_an_answer_before_a_header_that_makes_no_sense_is_delivered(ledger: Ledger) -> None:
     said(ledger, b"a")
     lines: list[bytes] = []
     with pytest.raises(FrameError):
@@ -314,8 +294,7 @@ class Outages(RuleBasedStateMachine):
     def daemon_appears(self, part: float, welcomes: bool) -> None:
         self.inbox = {}
         frames = self.ledger.reopen()
-        replayed = [line for head, line in opened(frames) if "replay" in head]
-        assert sorted(replayed) == sorted(self.kept.values())
+        assert sorted([line for head, line in opened(frames) if "replay" in head]) == sorted(self.kept.values())
         waiting = [line for head, line in opened(frames) if "replay" not in head]
         assert waiting == sorted(waiting, key=int)
         self.up = True

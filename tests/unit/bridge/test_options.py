@@ -73,7 +73,16 @@ def test_another_server_takes_headers() -> None:
     assert parse([], {}).target is None
 
 
-@pytest.mark.parametrize("name", ["--mode", "--role", "--agent-id", "--profile", "--config", "--socket"])
+def test_a_token_file_is_a_path_and_its_content_is_not_read_yet() -> None:
+    longest = "/" + "x" * 3000
+    assert parse(["--token-file", longest], {}).token_file == longest
+    assert parse([], {}).token_file is None
+    assert "token" not in parse(["--token-file", longest], {}).greeting()
+
+
+@pytest.mark.parametrize(
+    "name", ["--mode", "--role", "--token-file", "--agent-id", "--profile", "--config", "--socket"]
+)
 def test_options_about_the_daemon_go_with_another_server_which_it_reaches(name: str) -> None:
     assert parse(["--to", "https://x", name, "/full" if name == "--socket" else "full"], {}).target
 

@@ -18,8 +18,7 @@ def failure(line: bytes) -> object:
 
 
 @pytest.mark.parametrize(
-    "id",
-    ["1", "0", "-7", "1.0", "1e3", "123456789012345678901234567890", '"one"', '"a\\"b"', '"\\ud800"', '""'],
+    "id", ["1", "0", "-7", "1.0", "1e3", "123456789012345678901234567890", '"one"', '"a\\"b"', '"\\ud800"', '""']
 )
 def test_a_request_is_refused_under_its_own_id(id: str) -> None:
     answer = replies.failure(f'{{"jsonrpc":"2.0","id":{id},"method":"x"}}'.encode(), SENTENCE)
@@ -50,8 +49,7 @@ def test_bad_json_is_told_without_an_id(line: bytes) -> None:
 
 
 def test_a_batch_is_refused_as_a_batch() -> None:
-    line = b'[{"id":1,"method":"x"},{"method":"y"},{"id":"2","method":"z"}]'
-    answer = failure(line)
+    answer = failure(b'[{"id":1,"method":"x"},{"method":"y"},{"id":"2","method":"z"}]')
     assert isinstance(answer, list)
     assert [item["id"] for item in answer] == [1, "2"]
 

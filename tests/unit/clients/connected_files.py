@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from hearth.clients import connector
+from hearth.clients import bridge_entries
 from hearth.clients.table import Table
 from hearth.config.document import parse
 from hearth.paths import Places
@@ -18,8 +18,8 @@ def table(file: Path, client: str = "cursor", *keys: str) -> Table:
     return Table(client, str(file), keys or ("mcpServers",), "user", None)
 
 
-def connect(file: Path, whole: bool = False, client: str = "cursor", **replace: str) -> connector.TableOutcome:
-    return connector.connect(table(file, client), replace, whole, Places())
+def connect(file: Path, whole: bool = False, client: str = "cursor", **replace: str) -> bridge_entries.TableOutcome:
+    return bridge_entries.connect(table(file, client), replace, whole, Places())
 
 
 def tree(file: Path) -> dict[str, Any]:

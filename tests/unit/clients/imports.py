@@ -78,11 +78,7 @@ def read(made: planner.ImportPlan) -> dict[str, ServerSpec]:
 
     data: bytes | None = None
     for server in made.servers:
-        data = (
-            editor.first("config.toml", server.name, server.entry)
-            if data is None
-            else editor.added("config.toml", data, server.name, server.entry)
-        )
+        data = editor.added("config.toml", data, server.name, server.entry)
     examination = Examination("config.toml")
     if data is not None:
         examination.read_file(data)

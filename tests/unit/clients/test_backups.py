@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.clients import backups, connector
+from hearth.clients import backups, bridge_entries
 from hearth.clients.table import Table
 from hearth.errors import ConfigError
 from hearth.paths import Places
@@ -22,7 +22,7 @@ def test_a_change_that_was_never_made_is_not_undone(file: Path, state: Path, mon
     monkeypatch.undo()
     monkeypatch.setenv("XDG_STATE_HOME", str(state / "state"))
     assert kept(state) != []
-    connector.disconnect(table(file))
+    bridge_entries.disconnect(table(file))
     assert file.read_bytes() == former
     assert kept(state) == []
 
@@ -32,7 +32,7 @@ def test_a_trace_that_makes_no_sense_is_named(file: Path, content: str) -> None:
     connect(file, git="git")
     Path(backups.place(str(file))).write_text(content)
     with pytest.raises(ConfigError, match="cannot be read"):
-        connector.disconnect(table(file))
+        bridge_entries.disconnect(table(file))
 
 
 def test_a_damaged_trace_concerns_its_own_file_only(file: Path, tmp_path: Path) -> None:
@@ -40,10 +40,10 @@ def test_a_damaged_trace_concerns_its_own_file_only(file: Path, tmp_path: Path) 
     Path(backups.place(str(file))).write_text("{")
     other = tmp_path / "other.json"
     assert connect(other, whole=True).is_made
-    assert connector.connected() == [table(other)]
-    (problem,) = connector.damaged()
+    assert bridge_entries.connected() == [table(other)]
+    (problem,) = bridge_entries.damaged()
     assert backups.place(str(file)) in problem
-    assert connector.disconnect(table(other)).is_removed
+    assert bridge_entries.disconnect(table(other)).is_removed
 
 
 def test_a_copy_that_is_not_what_it_was_is_not_brought_back(file: Path, state: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_copy_that_is_not_what_it_was_is_not_brought_back(file: Path, state: P
     (copy,) = (state / "state" / "hearth" / "clients").glob("*.original")
     copy.write_text("{}")
     with pytest.raises(ConfigError, match="not as it was written"):
-        connector.disconnect(table(file))
+        bridge_entries.disconnect(table(file))
 
 
 @pytest.mark.parametrize("empty", ["{ }", "{\n\n}", "{ // none yet\n}", "null"])
@@ -61,11 +61,11 @@ def test_a_table_that_was_empty_in_its_own_way_is_so_again(tmp_path: Path, empty
     former = file.read_text()
     user, local = table(file, "claude-code"), table(file, "claude-code", "projects", "/p", "mcpServers")
     for each in (user, local):
-        connector.connect(each, {}, True, Places())
+        bridge_entries.connect(each, {}, True, Places())
     # Not as it was left, so that each is undone by itself.
     file.write_text(file.read_text().replace("dark", "light"))
     for each in (user, local):
-        assert connector.disconnect(each).notes == []
+        assert bridge_entries.disconnect(each).notes == []
     assert file.read_text() == former.replace("dark", "light")
 
 
@@ -82,7 +82,7 @@ def test_a_comment_behind_the_header_of_a_table_stays_and_every_byte_comes_back(
     file = tmp_path / "config.toml"
     file.write_bytes(CODEX.encode())
     codex = Table("codex", str(file), ("mcp_servers",), "user", None)
-    outcome = connector.connect(codex, {"git": "git"}, False, Places())
+    outcome = bridge_entries.connect(codex, {"git": "git"}, False, Places())
     lines = file.read_bytes().decode().split("\r\n")
     assert lines[:2] == ["# mine", "[mcp_servers.git]   # by hand, do not touch  "]
     assert lines[2].startswith("command = ")
@@ -90,11 +90,11 @@ def test_a_comment_behind_the_header_of_a_table_stays_and_every_byte_comes_back(
     assert [change.name for change in outcome.changes] == ["git"]
     # Saved by the client meanwhile: then the entry is brought back, and the rest stays.
     file.write_bytes(file.read_bytes().replace(b"x = 1", b"x = 2"))
-    assert connector.connect(codex, {"git": "git"}, False, Places()).changes == []
-    connector.disconnect(codex)
+    assert bridge_entries.connect(codex, {"git": "git"}, False, Places()).changes == []
+    bridge_entries.disconnect(codex)
     assert file.read_bytes() == CODEX.replace("x = 1", "x = 2").encode()
-    connector.connect(codex, {"git": "git"}, False, Places())
-    assert connector.disconnect(codex).is_exact
+    bridge_entries.connect(codex, {"git": "git"}, False, Places())
+    assert bridge_entries.disconnect(codex).is_exact
     assert file.read_bytes() == CODEX.replace("x = 1", "x = 2").encode()
 
 
@@ -106,8 +106,8 @@ def test_what_was_never_imported_is_not_known(state: Path) -> None:
 
 
 def test_a_name_is_remembered_by_client_file_and_table(state: Path) -> None:
-    backups.remember(table(state / "mcp.json"), "git", "git-2")
-    backups.remember(table(state / "mcp.json", "cursor", "projects", "/p", "mcpServers"), "git", "git")
+    backups.remember([(table(state / "mcp.json"), "git", "git-2")])
+    backups.remember([(table(state / "mcp.json", "cursor", "projects", "/p", "mcpServers"), "git", "git")])
     assert backups.imported(table(state / "mcp.json"), "git") == "git-2"
     assert backups.imported(table(state / "mcp.json", "cursor", "projects", "/p", "mcpServers"), "git") == "git"
     assert backups.imported(table(state / "other.json"), "git") is None
@@ -116,7 +116,7 @@ def test_a_name_is_remembered_by_client_file_and_table(state: Path) -> None:
 def test_the_same_file_by_another_name_is_the_same_file(state: Path) -> None:
     (state / "mcp.json").write_text("{}")
     (state / "link.json").symlink_to("mcp.json")
-    backups.remember(table(state / "mcp.json"), "git", "git-2")
+    backups.remember([(table(state / "mcp.json"), "git", "git-2")])
     assert backups.imported(table(state / "link.json"), "git") == "git-2"
 
 
@@ -126,6 +126,6 @@ def test_a_file_that_makes_no_sense_is_begun_anew(state: Path, content: str) -> 
     path = Path(backups.folder(), "imported.json")
     path.write_text(content)
     assert backups.imported(table(state / "mcp.json"), "git") is None
-    backups.remember(table(state / "mcp.json"), "git", "git")
+    backups.remember([(table(state / "mcp.json"), "git", "git")])
     assert backups.imported(table(state / "mcp.json"), "git") == "git"
     assert path.stat().st_mode & 0o777 == 0o600

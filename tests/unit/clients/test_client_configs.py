@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hearth.clients import connector, discovery
+from hearth.clients import bridge_entries, discovery
 from hearth.clients.table import Table
 from hearth.config.document import parse
 from hearth.config.editor import value_at
@@ -31,8 +31,8 @@ def content(table: Table) -> bytes:
     return Path(table.path).read_bytes()
 
 
-def connect(table: Table, config: Config, whole: bool = False) -> connector.TableOutcome:
-    return connector.connect(table, {name: name or "unnamed" for name in config.entries}, whole, Places())
+def connect(table: Table, config: Config, whole: bool = False) -> bridge_entries.TableOutcome:
+    return bridge_entries.connect(table, {name: name or "unnamed" for name in config.entries}, whole, Places())
 
 
 def nothing_is_kept(folder: Path) -> bool:
@@ -54,10 +54,9 @@ def test_each_is_read_connected_and_brought_back(config: Config, state: Path) ->
         assert ("command" in entry.entry) != ("url" in entry.entry)
         assert (entry.disabled, entry.bridge_to) == (False, None)
     for whole in ways(config):
-        outcome = connect(table, config, whole)
-        is_as_it_should_be(table, config, outcome, whole)
+        is_as_it_should_be(table, config, connect(table, config, whole), whole)
         assert connect(table, config, whole).changes == []
-        assert connector.disconnect(table).is_exact
+        assert bridge_entries.disconnect(table).is_exact
         assert content(table) == config.data
         assert nothing_is_kept(state)
 
@@ -67,7 +66,7 @@ def ways(config: Config) -> list[bool]:
     return [False, True] if config.entries else [True]
 
 
-def is_as_it_should_be(table: Table, config: Config, outcome: connector.TableOutcome, whole: bool) -> None:
+def is_as_it_should_be(table: Table, config: Config, outcome: bridge_entries.TableOutcome, whole: bool) -> None:
     wanted = [*config.entries, *(["hearth"] if whole else [])]
     former, tree = (parse(table.path, data).tree for data in (config.data, content(table)))
     assert [change.name for change in outcome.changes] == list(value_at(tree, table.keys)) == wanted
@@ -78,7 +77,7 @@ def is_as_it_should_be(table: Table, config: Config, outcome: connector.TableOut
         only_the_entries_are_written_otherwise(table, config, outcome)
 
 
-def only_the_entries_are_written_otherwise(table: Table, config: Config, outcome: connector.TableOutcome) -> None:
+def only_the_entries_are_written_otherwise(table: Table, config: Config, outcome: bridge_entries.TableOutcome) -> None:
     text = decoded(content(table))
     for change in outcome.changes:
         assert change.now is not None
@@ -99,7 +98,7 @@ def test_what_the_client_writes_meanwhile_stays(config: Config, state: Path) -> 
         table = put(state, config)
         connect(table, config, whole)
         Path(table.path).write_bytes(rewritten(config.client, content(table)))
-        outcome = connector.disconnect(table)
+        outcome = bridge_entries.disconnect(table)
         assert (outcome.notes, len(outcome.changes)) == ([], len(config.entries) + whole)
         # What was in two places comes back in one; and a client that writes into an empty file writes no comma.
         if parse(table.path, config.data).tree and IN_TWO_PLACES not in config.title:
@@ -115,7 +114,7 @@ def test_a_client_that_writes_its_whole_file_anew_gets_its_entries_back(config: 
         connect(table, config, whole)
         # As a program does that has read the file and knows nothing of its comments.
         Path(table.path).write_bytes(saved(table.path, content(table)))
-        connector.disconnect(table)
+        bridge_entries.disconnect(table)
         assert pruned(table, content(table)) == pruned(table, saved(table.path, config.data))
 
 
@@ -165,7 +164,7 @@ def test_links_and_modes_stay(shape: str, state: Path) -> None:
     was_link, mode = os.path.islink(table.path), os.stat(table.path).st_mode
     connect(table, config)
     assert (os.path.islink(table.path), os.stat(table.path).st_mode) == (was_link, mode)
-    connector.disconnect(table)
+    bridge_entries.disconnect(table)
     assert (os.path.islink(table.path), os.stat(table.path).st_mode) == (was_link, mode)
     assert content(table) == config.data
 
@@ -174,9 +173,9 @@ def test_a_link_to_a_file_that_is_not_there_yet_leads_there(state: Path) -> None
     path = state / "settings.json"
     path.symlink_to(state / "dotfiles" / "settings.json")
     table = Table("cursor", str(path), ("mcpServers",), "user", None)
-    connector.connect(table, {}, True, Places())
+    bridge_entries.connect(table, {}, True, Places())
     assert (state / "dotfiles" / "settings.json").exists()
-    connector.disconnect(table)
+    bridge_entries.disconnect(table)
     assert path.is_symlink()
     assert not path.exists()
 
@@ -187,7 +186,7 @@ def test_what_is_no_file_is_refused(make: Callable[[str], None], state: Path) ->
     make(path)
     table = Table("cursor", path, ("mcpServers",), "user", None)
     with pytest.raises(HearthError, match=r"is not a file|is a directory"):
-        connector.connect(table, {}, True, Places())
+        bridge_entries.connect(table, {}, True, Places())
     assert nothing_is_kept(state)
 
 

@@ -65,8 +65,7 @@ def test_a_named_pipe_without_a_writer_does_not_hold_the_start(home: Path) -> No
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read_is_one_sentence(home: Path) -> None:
-    path = written(home / ".config/hearth/config.toml", "")
-    path.chmod(0)
+    written(home / ".config/hearth/config.toml", "").chmod(0)
     with pytest.raises(ConfigError, match="cannot be read: permission denied"):
         config.load(Places(), NOTHING)
 
@@ -113,8 +112,7 @@ def test_where_nothing_is_configured_no_parser_is_loaded(home: Path) -> None:
 
 def test_flags_win_over_variables_over_the_file_over_defaults() -> None:
     text = "idle_timeout = 1\ndrain_timeout = 1\nlist_timeout = 1\n"
-    variables = {"HEARTH_IDLE_TIMEOUT": "2", "HEARTH_DRAIN_TIMEOUT": "2"}
-    found = examined(text, environ=variables, flags={"idle_timeout": 3})
+    found = examined(text, environ={"HEARTH_IDLE_TIMEOUT": "2", "HEARTH_DRAIN_TIMEOUT": "2"}, flags={"idle_timeout": 3})
     loaded = found.config
     assert (loaded.idle_timeout, loaded.drain_timeout, loaded.list_timeout, loaded.eof_timeout) == (3, 2, 1, 60)
     origins = [found.origin(f"{name}_timeout") for name in ("idle", "drain", "list", "eof")]
@@ -208,8 +206,7 @@ def test_a_flag_may_be_a_text_or_a_value() -> None:
 
 def test_servers_keep_the_order_of_the_file() -> None:
     names = ["zeta", "alpha", "mid"]
-    text = "".join(f'[mcpServers.{name}]\ncommand = "x"\n' for name in names)
-    assert list(config_of(text).servers) == names
+    assert list(config_of("".join(f'[mcpServers.{name}]\ncommand = "x"\n' for name in names)).servers) == names
 
 
 def test_a_server_has_what_its_entry_says() -> None:
@@ -283,8 +280,7 @@ def test_what_only_hearth_goes_by_asks_for_no_other_process() -> None:
 
 @pytest.mark.parametrize(("written", "read"), [("0", 0), ("4096", 4096), ('"64 KiB"', 65536)])
 def test_a_limit_of_results_is_a_size_or_none(written: str, read: int) -> None:
-    found = config_of(f'[mcpServers.a]\ncommand = "x"\nresult_limit = {written}\n')
-    assert found.servers["a"].result_limit == read
+    assert config_of(f'[mcpServers.a]\ncommand = "x"\nresult_limit = {written}\n').servers["a"].result_limit == read
 
 
 @pytest.mark.parametrize("written", ["1", "4095", "-1", "false", '"many"', "[]"])

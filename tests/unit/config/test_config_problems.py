@@ -3,159 +3,127 @@
 import pytest
 from config_reading import config_of, examined
 
+# Each problem without the name of the file.
+SECONDS = "must be a number of seconds from 0 to 1000000000, not"
+NAME = "must be a name without scheme, port or path:"
+ORIGIN = "must be an origin as browsers send it:"
 TOML_PROBLEMS = {
-    "idle_timout = 3": "c.toml:1: key 'idle_timout' is not known; did you mean 'idle_timeout'?",
-    "\n\nidleTimeout = 3": "c.toml:3: key 'idleTimeout' is not known; did you mean 'idle_timeout'?",
-    "colour = 3": "c.toml:1: key 'colour' is not known",
-    "[servers.a]\ncommand = 'x'": "c.toml:1: key 'servers' is not known; did you mean 'mcpServers'?",
-    "[owner]\naprove = 'never'": "c.toml:2: key 'owner.aprove' is not known; did you mean 'owner.approve'?",
-    "'owner.approve' = 'never'": "c.toml:1: key 'owner.approve' is not known; write 'approve' inside the table 'owner'",
-    "owner = 3": "c.toml:1: owner must be a table, not 3",
-    "mcpServers = []": "c.toml:1: mcpServers must be a table of servers, not a list",
-    "idle_timeout = true": "c.toml:1: idle_timeout must be a number of seconds from 0 to 1000000000, not true",
-    "idle_timeout = '60'": "c.toml:1: idle_timeout must be a number of seconds from 0 to 1000000000, not '60'",
-    "idle_timeout = -1": "c.toml:1: idle_timeout must be a number of seconds from 0 to 1000000000, not -1",
-    "idle_timeout = nan": "c.toml:1: idle_timeout must be a number of seconds from 0 to 1000000000, not nan",
-    "idle_timeout = inf": "c.toml:1: idle_timeout must be a number of seconds from 0 to 1000000000, not inf",
-    "idle_timeout = 0x" + "f" * 5000: (
-        "c.toml:1: idle_timeout must be a number of seconds from 0 to 1000000000, not a number so large"
-    ),
-    "idle_timeout = 1979-05-27": (
-        "c.toml:1: idle_timeout must be a number of seconds from 0 to 1000000000, not datetime.date(1979, 5, 27)"
-    ),
-    "heartbeat_interval = 0": (
-        "c.toml:1: heartbeat_interval must be a number of seconds from 0.01 to 1000000000, not 0"
-    ),
-    "max_connections = 1.5": "c.toml:1: max_connections must be a whole number from 1 to 1048576, not 1.5",
+    "idle_timout = 3": "1: key 'idle_timout' is not known; did you mean 'idle_timeout'?",
+    "\n\nidleTimeout = 3": "3: key 'idleTimeout' is not known; did you mean 'idle_timeout'?",
+    "colour = 3": "1: key 'colour' is not known",
+    "[servers.a]\ncommand = 'x'": "1: key 'servers' is not known; did you mean 'mcpServers'?",
+    "[owner]\naprove = 'never'": "2: key 'owner.aprove' is not known; did you mean 'owner.approve'?",
+    "'owner.approve' = 'never'": "1: key 'owner.approve' is not known; write 'approve' inside the table 'owner'",
+    "owner = 3": "1: owner must be a table, not 3",
+    "mcpServers = []": "1: mcpServers must be a table of servers, not a list",
+    "idle_timeout = true": f"1: idle_timeout {SECONDS} true",
+    "idle_timeout = '60'": f"1: idle_timeout {SECONDS} '60'",
+    "idle_timeout = -1": f"1: idle_timeout {SECONDS} -1",
+    "idle_timeout = nan": f"1: idle_timeout {SECONDS} nan",
+    "idle_timeout = inf": f"1: idle_timeout {SECONDS} inf",
+    "idle_timeout = 0x" + "f" * 5000: f"1: idle_timeout {SECONDS} a number so large",
+    "idle_timeout = 1979-05-27": f"1: idle_timeout {SECONDS} datetime.date(1979, 5, 27)",
+    "heartbeat_interval = 0": "1: heartbeat_interval must be a number of seconds from 0.01 to 1000000000, not 0",
+    "max_connections = 1.5": "1: max_connections must be a whole number from 1 to 1048576, not 1.5",
     "message_limit = '64 parsec'": (
-        "c.toml:1: message_limit must be a number of bytes from 4096 to 267386880,"
+        "1: message_limit must be a number of bytes from 4096 to 267386880,"
         " or a text such as \"64 MiB\", not '64 parsec'"
     ),
     "listen = 'tcp:0.0.0.0:80'": (
-        'c.toml:1: listen must be "unix:/PATH/OF/SOCKET" or "tcp:127.0.0.1:PORT", not \'tcp:0.0.0.0:80\''
+        '1: listen must be "unix:/PATH/OF/SOCKET" or "tcp:127.0.0.1:PORT", not \'tcp:0.0.0.0:80\''
     ),
-    "listen = 'unix:d.sock'": (
-        'c.toml:1: listen must be "unix:/PATH/OF/SOCKET" or "tcp:127.0.0.1:PORT", not \'unix:d.sock\''
-    ),
-    "allowed_uids = 1000": "c.toml:1: allowed_uids must be a list of numeric ids, not 1000",
-    "allowed_uids = [\n 1,\n 'me' ]": ("c.toml:3: allowed_uids must be a numeric id from 0 to 4294967294, not 'me'"),
-    "log_level = 'warn'": ('c.toml:1: log_level must be "debug" or "info" or "warning" or "error", not \'warn\''),
-    "mcpServers.a = 3": "c.toml:1: server 'a' must be a table with a command or a url, not 3",
-    "[mcpServers.a]": "c.toml:1: server 'a' has neither a command nor a url; give it one of them",
-    "[mcpServers.a]\ncommand = 'x'\nurl = 'http://x'": (
-        "c.toml:1: server 'a' has both a command and a url; remove one of them"
-    ),
-    "http_hosts = ['a.example', 'Other:13860']": (
-        "c.toml:1: http_hosts must be a name without scheme, port or path: \"Other\", not 'Other:13860'"
-    ),
-    "http_hosts = ['http://a.example/mcp']": (
-        "c.toml:1: http_hosts must be a name without scheme, port or path: \"a.example\", not 'http://a.example/mcp'"
-    ),
-    "http_hosts = ['[::1]:80']": (
-        "c.toml:1: http_hosts must be a name without scheme, port or path: \"[::1]\", not '[::1]:80'"
-    ),
-    "http_hosts = ['*']": (
-        "c.toml:1: http_hosts must be a name such as \"hearth.example\", and not a pattern for many: '*'"
-    ),
-    "http_hosts = ['']": (
-        "c.toml:1: http_hosts must be a name such as \"hearth.example\", and not a pattern for many: ''"
-    ),
+    "listen = 'unix:d.sock'": '1: listen must be "unix:/PATH/OF/SOCKET" or "tcp:127.0.0.1:PORT", not \'unix:d.sock\'',
+    "allowed_uids = 1000": "1: allowed_uids must be a list of numeric ids, not 1000",
+    "allowed_uids = [\n 1,\n 'me' ]": "3: allowed_uids must be a numeric id from 0 to 4294967294, not 'me'",
+    "log_level = 'warn'": '1: log_level must be "debug" or "info" or "warning" or "error", not \'warn\'',
+    "mcpServers.a = 3": "1: server 'a' must be a table with a command or a url, not 3",
+    "[mcpServers.a]": "1: server 'a' has neither a command nor a url; give it one of them",
+    "[mcpServers.a]\ncommand = 'x'\nurl = 'http://x'": "1: server 'a' has both a command and a url; remove one of them",
+    "http_hosts = ['a.example', 'Other:13860']": f"1: http_hosts {NAME} \"Other\", not 'Other:13860'",
+    "http_hosts = ['http://a.example/mcp']": f"1: http_hosts {NAME} \"a.example\", not 'http://a.example/mcp'",
+    "http_hosts = ['[::1]:80']": f"1: http_hosts {NAME} \"[::1]\", not '[::1]:80'",
+    "http_hosts = ['*']": "1: http_hosts must be a name such as \"hearth.example\", and not a pattern for many: '*'",
+    "http_hosts = ['']": "1: http_hosts must be a name such as \"hearth.example\", and not a pattern for many: ''",
     "http_origins = [\n'https://a.b',\n'https://a.b/']": (
-        "c.toml:3: http_origins must be an origin as browsers send it: \"https://a.b\", not 'https://a.b/'"
+        f"3: http_origins {ORIGIN} \"https://a.b\", not 'https://a.b/'"
     ),
-    "http_origins = ['a.b']": (
-        "c.toml:1: http_origins must be an origin as browsers send it: \"https://a.b\", not 'a.b'"
-    ),
-    "http_origins = ['http://a.b:80']": (
-        "c.toml:1: http_origins must be an origin as browsers send it: \"http://a.b\", not 'http://a.b:80'"
-    ),
+    "http_origins = ['a.b']": f"1: http_origins {ORIGIN} \"https://a.b\", not 'a.b'",
+    "http_origins = ['http://a.b:80']": f"1: http_origins {ORIGIN} \"http://a.b\", not 'http://a.b:80'",
     "http_origins = ['chrome-extension://abc/']": (
-        "c.toml:1: http_origins must be an origin as browsers send it:"
-        " \"chrome-extension://abc\", not 'chrome-extension://abc/'"
+        f"1: http_origins {ORIGIN} \"chrome-extension://abc\", not 'chrome-extension://abc/'"
     ),
     "http_origins = ['*']": (
-        "c.toml:1: http_origins must be an origin such as \"https://app.example\", and not a pattern for many: '*'"
+        "1: http_origins must be an origin such as \"https://app.example\", and not a pattern for many: '*'"
     ),
     "http_origins = ['https://*.a.b']": (
-        'c.toml:1: http_origins must be an origin such as "https://app.example",'
-        " and not a pattern for many: 'https://*.a.b'"
+        "1: http_origins must be an origin such as \"https://app.example\", and not a pattern for many: 'https://*.a.b'"
     ),
-    "[mcpServers.a]\ncomand = 'x'": "c.toml:2: server 'a': key 'comand' is not known; did you mean 'command'?",
-    "[mcpServers.a]\ncommand = 'x'\nautoApprove = []": "c.toml:3: server 'a': key 'autoApprove' is not known",
-    "[mcpServers.a]\ncommand = ''": "c.toml:2: server 'a': command must not be empty",
-    "[mcpServers.a]\ncommand = ['x']": "c.toml:2: server 'a': command must be a text, not a list",
-    "[mcpServers.a]\ncommand = 'x'\nargs = 'y'": "c.toml:3: server 'a': args must be a list of texts, not a text",
+    "[mcpServers.a]\ncomand = 'x'": "2: server 'a': key 'comand' is not known; did you mean 'command'?",
+    "[mcpServers.a]\ncommand = 'x'\nautoApprove = []": "3: server 'a': key 'autoApprove' is not known",
+    "[mcpServers.a]\ncommand = ''": "2: server 'a': command must not be empty",
+    "[mcpServers.a]\ncommand = ['x']": "2: server 'a': command must be a text, not a list",
+    "[mcpServers.a]\ncommand = 'x'\nargs = 'y'": "3: server 'a': args must be a list of texts, not a text",
     "[mcpServers.a]\ncommand = 'x'\nargs = [\n 'y', #\n 3]": (
-        "c.toml:5: server 'a': args.1 must be a text, not a number: put it in quotes"
+        "5: server 'a': args.1 must be a text, not a number: put it in quotes"
     ),
     "[mcpServers.a]\ncommand = 'x'\n[mcpServers.a.env]\nA = ''\nB = 3": (
-        "c.toml:5: server 'a': env.B must be a text, not a number: put it in quotes"
+        "5: server 'a': env.B must be a text, not a number: put it in quotes"
     ),
-    "[mcpServers.a]\ncommand = 'x'\nenv = { 'A=B' = '' }": (
-        "c.toml:3: server 'a': env.A=B cannot be the name of a variable"
-    ),
+    "[mcpServers.a]\ncommand = 'x'\nenv = { 'A=B' = '' }": "3: server 'a': env.A=B cannot be the name of a variable",
     "[mcpServers.a]\nurl = 'http://x'\nheaders = { 'A b' = '' }": (
-        "c.toml:3: server 'a': headers.A b cannot be the name of a header"
+        "3: server 'a': headers.A b cannot be the name of a header"
     ),
-    "[mcpServers.a]\nurl = 'ftp://x'": "c.toml:2: server 'a': url must begin with http://, https:// or unix:/",
-    "[mcpServers.a]\nurl = 'http:///mcp'": "c.toml:2: server 'a': url has no host",
+    "[mcpServers.a]\nurl = 'ftp://x'": "2: server 'a': url must begin with http://, https:// or unix:/",
+    "[mcpServers.a]\nurl = 'http:///mcp'": "2: server 'a': url has no host",
     "[mcpServers.a]\nurl = 'unix:x.sock'": (
-        "c.toml:2: server 'a': url must give the whole path of the socket, as in unix:/run/user/1000/name.sock"
+        "2: server 'a': url must give the whole path of the socket, as in unix:/run/user/1000/name.sock"
     ),
     "[mcpServers.a]\nurl = 'http://x'\ntransport = 'ws'": (
-        'c.toml:3: server \'a\': transport must be "auto" or "http" or "sse", not \'ws\''
+        '3: server \'a\': transport must be "auto" or "http" or "sse", not \'ws\''
     ),
     "[mcpServers.a]\ncommand = 'x'\nisolation = 'private'": (
-        'c.toml:3: server \'a\': isolation must be "auto" or "shared" or "workspace" or "session", not \'private\''
+        '3: server \'a\': isolation must be "auto" or "shared" or "workspace" or "session", not \'private\''
     ),
     "[mcpServers.a]\ncommand = 'x'\nmax_concurrency = 0": (
-        "c.toml:3: server 'a': max_concurrency must be a whole number from 1 to 65536, not 0"
+        "3: server 'a': max_concurrency must be a whole number from 1 to 65536, not 0"
     ),
-    "[mcpServers.a]\ncommand = 'x'\ncall_timeout = -1": (
-        "c.toml:3: server 'a': call_timeout must be a number of seconds from 0 to 1000000000, not -1"
-    ),
+    "[mcpServers.a]\ncommand = 'x'\ncall_timeout = -1": f"3: server 'a': call_timeout {SECONDS} -1",
     '[mcpServers.a]\ncommand = "x\\u0000y"': (
-        "c.toml:2: server 'a': command has a NUL character in it, which no program can be given"
+        "2: server 'a': command has a NUL character in it, which no program can be given"
     ),
-    "[mcpServers.a]\ncommand = 'x'\ndisabled = 'no'": "c.toml:3: server 'a': disabled must be true or false, not 'no'",
+    "[mcpServers.a]\ncommand = 'x'\ndisabled = 'no'": "3: server 'a': disabled must be true or false, not 'no'",
     "[mcpServers.a]\ncommand = 'x'\nera = 'new'": (
-        'c.toml:3: server \'a\': era must be "auto" or "legacy" or "modern" or "client", not \'new\''
+        '3: server \'a\': era must be "auto" or "legacy" or "modern" or "client", not \'new\''
     ),
-    "[mcpServers.'']\ncommand = 'x'": "c.toml:1: server '' needs a name",
-    "a = " + "9" * 5000: "c.toml: has a number with thousands of digits",
-    "a = " + "[" * 20_000: "c.toml: is nested too deeply for a config file",
+    "[mcpServers.'']\ncommand = 'x'": "1: server '' needs a name",
+    "a = " + "9" * 5000: " has a number with thousands of digits",
+    "a = " + "[" * 20_000: " is nested too deeply for a config file",
 }
 
 JSON_PROBLEMS = {
-    '{"mcpServers": {\n"a": {\n"comand": "x"}}}': (
-        "c.json:3: server 'a': key 'comand' is not known; did you mean 'command'?"
-    ),
-    '{"mcpServers": {},\n"idleTimeout": 3}': ("c.json:2: key 'idleTimeout' is not known; did you mean 'idle_timeout'?"),
-    '{"mcpServer": {}}': "c.json:1: key 'mcpServer' is not known; did you mean 'mcpServers'?",
+    '{"mcpServers": {\n"a": {\n"comand": "x"}}}': "3: server 'a': key 'comand' is not known; did you mean 'command'?",
+    '{"mcpServers": {},\n"idleTimeout": 3}': "2: key 'idleTimeout' is not known; did you mean 'idle_timeout'?",
+    '{"mcpServer": {}}': "1: key 'mcpServer' is not known; did you mean 'mcpServers'?",
     '{"mcpServers": {"a": {"command": "x", "args": [\n"\\ud800"]}}}': (
-        "c.json:2: server 'a': args.0 has half of a surrogate pair in it, which is no character"
+        "2: server 'a': args.0 has half of a surrogate pair in it, which is no character"
     ),
     '{"mcpServers": {"a": {"command": "x", "env": {\n"A": 1}}}}': (
-        "c.json:2: server 'a': env.A must be a text, not a number: put it in quotes"
+        "2: server 'a': env.A must be a text, not a number: put it in quotes"
     ),
-    '{"mcpServers": {}, "idle_timeout": NaN}': (
-        "c.json:1: idle_timeout must be a number of seconds from 0 to 1000000000, not nan"
-    ),
-    '{"mcpServers": {"a": null}}': ("c.json:1: server 'a' must be a table with a command or a url, not null"),
-    '{"mcpServers": {"a": {"type": "http"}}}': (
-        "c.json:1: server 'a' has neither a command nor a url; give it one of them"
-    ),
-    '{\n"a": 1\n"b": 2}': "c.json:3: is not valid JSON: Expecting ',' delimiter",
-    '{"a": 1}\n}': "c.json:2: is not valid JSON: Extra data",
-    "[]": "c.json:1: must be a JSON object with mcpServers in it",
-    '{"a": ' + "9" * 5000 + "}": "c.json: has a number with thousands of digits",
-    "[" * 200_000: "c.json: is nested too deeply for a config file",
+    '{"mcpServers": {}, "idle_timeout": NaN}': f"1: idle_timeout {SECONDS} nan",
+    '{"mcpServers": {"a": null}}': "1: server 'a' must be a table with a command or a url, not null",
+    '{"mcpServers": {"a": {"type": "http"}}}': "1: server 'a' has neither a command nor a url; give it one of them",
+    '{\n"a": 1\n"b": 2}': "3: is not valid JSON: Expecting ',' delimiter",
+    '{"a": 1}\n}': "2: is not valid JSON: Extra data",
+    "[]": "1: must be a JSON object with mcpServers in it",
+    '{"a": ' + "9" * 5000 + "}": " has a number with thousands of digits",
+    "[" * 200_000: " is nested too deeply for a config file",
 }
 
 
 @pytest.mark.parametrize("text", TOML_PROBLEMS, ids=lambda text: repr(text[:40]))
 def test_a_problem_in_toml_is_one_sentence_with_its_line(text: str) -> None:
-    assert examined(text, "c.toml").problems == [TOML_PROBLEMS[text]]
+    assert examined(text, "c.toml").problems == [f"c.toml:{TOML_PROBLEMS[text]}"]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +136,7 @@ def test_toml_that_does_not_parse_has_the_line_of_the_parser(text: str, line: in
 
 @pytest.mark.parametrize("text", JSON_PROBLEMS, ids=lambda text: repr(text[:40]))
 def test_a_problem_in_json_is_one_sentence_with_its_line(text: str) -> None:
-    assert examined(text, "c.json").problems == [JSON_PROBLEMS[text]]
+    assert examined(text, "c.json").problems == [f"c.json:{JSON_PROBLEMS[text]}"]
 
 
 @pytest.mark.parametrize(("data", "line"), [(b"\xff", 1), (b"a = 1\n# \xe4\n", 2), (b'{\r\n"a": "\xc3"}', 2)])

@@ -178,8 +178,7 @@ def test_tables_on_the_way_are_made(data: bytes, keys: tuple[str, ...], expected
 def test_several_new_entries_come_in_one_go() -> None:
     new: dict[str, Any] = {"b": {"command": "b"}, "c": {"command": "c"}}
     for path, data in (("m.json", b'{"s": {"a": {"command": "a"}}}'), ("c.toml", b'[s.a]\ncommand = "a"\n')):
-        put = editor.put(path, data, ("s",), new)
-        assert list(parse(path, put).tree["s"].items())[1:] == list(new.items())
+        assert list(parse(path, editor.put(path, data, ("s",), new)).tree["s"].items())[1:] == list(new.items())
 
 
 def test_a_dotted_entry_is_replaced_where_it_stands() -> None:

@@ -112,15 +112,13 @@ def test_an_entry_is_replaced(shape: str, encoding: str) -> None:
 
 
 def test_comments_stay_with_the_tables_that_they_are_above() -> None:
-    text = TOML["comments everywhere"]
-    assert editor.removed("c.toml", text.encode(), "a").decode() == (
+    assert editor.removed("c.toml", TOML["comments everywhere"].encode(), "a").decode() == (
         '# head\nidle_timeout = 5 # five\n\n# about a\n\n# about b\n[mcpServers.b]\ncommand = "b"\n\n# tail\n'
     )
 
 
 def test_all_tables_of_an_entry_are_removed() -> None:
-    left = editor.removed("c.toml", TOML["sub-tables"].encode(), "a").decode()
-    assert left == '[mcpServers.b]\nurl = "http://b"\n'
+    assert editor.removed("c.toml", TOML["sub-tables"].encode(), "a").decode() == '[mcpServers.b]\nurl = "http://b"\n'
 
 
 def test_an_entry_with_sub_tables_is_replaced_where_it_is() -> None:
@@ -135,8 +133,7 @@ def test_a_new_table_is_indented_as_the_others_are() -> None:
 
 
 def test_new_json_has_the_indentation_of_the_file() -> None:
-    added = editor.added("m.json", JSON["tabs"].encode(), "time", {"url": "http://t"}).decode()
-    assert added == (
+    assert editor.added("m.json", JSON["tabs"].encode(), "time", {"url": "http://t"}).decode() == (
         '{\n\t"mcpServers": {\n\t\t"a": {"command": "a"},\n\t\t"time": {\n\t\t\t"url": "http://t"\n\t\t}\n\t}\n}\n'
     )
 
@@ -172,7 +169,7 @@ def test_what_is_no_config_is_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("name", ["config.toml", "mcp.json", "mcp.jsonc"])
 def test_a_new_file_is_right_and_says_what_it_is(name: str) -> None:
-    made = editor.first(name, "time", ENTRY)
+    made = editor.added(name, None, "time", ENTRY)
     assert parse(name, made).tree == {"mcpServers": {"time": ENTRY}}
     assert name != "config.toml" or made.startswith(b"# What Hearth serves.")
 
@@ -218,10 +215,8 @@ def test_one_value_is_assigned_and_taken_out_again(shape: str, encoding: str, at
     if len(at) == 3 and not editor.value_at(former, where[:2]):
         return
     assigned = editor.assigned(name, data, at, True)
-    tree = parse(name, assigned).tree
-    assert editor.value_at(tree, where) is True
-    again = editor.assigned(name, assigned, at, "other")
-    assert editor.value_at(parse(name, again).tree, where) == "other"
+    assert editor.value_at(parse(name, assigned).tree, where) is True
+    assert editor.value_at(parse(name, editor.assigned(name, assigned, at, "other")).tree, where) == "other"
     if editor.value_at(former, where) is None:
         left = parse(name, editor.unassigned(name, assigned, at)).tree
         assert {**left, "owner": left.get("owner") or {}} == {**former, "owner": former.get("owner") or {}}

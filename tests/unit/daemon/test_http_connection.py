@@ -10,9 +10,8 @@ import pytest
 
 from hearth.config import Config
 from hearth.daemon.http.connection import HttpConnection
-from hearth.daemon.http.transport import Outgoing
-from hearth.daemon.http.uvicorn_protocol import load_settings
-from hearth.host.posix.peers import Peer
+from hearth.daemon.http.uvicorn_protocol import Outgoing, load_settings
+from hearth.host.peers import Peer
 
 
 class Transport(asyncio.Transport):

@@ -1,7 +1,5 @@
 """What goes out on a stream: its events, and signs of life while there are none."""
 
-from collections.abc import MutableMapping
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -18,14 +16,14 @@ class Wire:
         self.is_whole = False
         self.on_piece = lambda: None
 
-    async def send(self, message: MutableMapping[str, Any]) -> None:
-        self.pieces.append(message["body"])
-        self.is_whole = not message["more_body"]
+    async def send_body(self, body: bytes, more: bool) -> None:
+        self.pieces.append(body)
+        self.is_whole = not more
         self.on_piece()
 
 
 async def pump(wire: Wire, stream: Stream, reader: object, name: bytes | None) -> None:
-    await exchange.pump(cast(Any, SimpleNamespace(send=wire.send)), stream, reader, name)
+    await exchange.pump(cast(Any, wire), stream, reader, name)
 
 
 async def test_a_quiet_stream_shows_signs_of_life_that_are_no_events(monkeypatch: pytest.MonkeyPatch) -> None:

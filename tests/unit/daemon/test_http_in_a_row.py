@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from hearth.daemon.http import transport
+from hearth.daemon.http import uvicorn_protocol
 from hearth.daemon.http.app import HttpApp
 from hearth.daemon.http.connection import HttpConnection
 from hearth.daemon.http.uvicorn_protocol import load_settings
-from hearth.host.posix.peers import Peer
+from hearth.host.peers import Peer
 
 GET = b"GET /%d HTTP/1.1\r\nHost: localhost\r\n\r\n"
 ENDLESS_BYTES = 16 << 20
@@ -53,8 +53,7 @@ class Visit:
 
     async def open(self) -> None:
         loaded = load_settings(self.site)
-        front = cast(HttpApp, self.site)
-        self.wire = HttpConnection(front, loaded, Peer(None, 0, -1))
+        self.wire = HttpConnection(cast(HttpApp, self.site), loaded, Peer(None, 0, -1))
         await asyncio.get_running_loop().connect_accepted_socket(lambda: self.wire, self._server)
 
     async def send(self, data: bytes) -> None:
@@ -132,7 +131,7 @@ async def test_a_refusal_reaches_who_reads_it_only_after_everything_is_sent(size
 @pytest.mark.parametrize("limit", ["LINGER_SECONDS", "LINGER_BYTES"])
 async def test_nobody_is_heard_out_for_ever(monkeypatch: pytest.MonkeyPatch, limit: str, visit: Visit) -> None:
     if limit == "LINGER_SECONDS":
-        monkeypatch.setattr(transport, limit, 0.1)
+        monkeypatch.setattr(uvicorn_protocol, limit, 0.1)
     await visit.send(b"nonsense\r\n\r\n")
     if limit == "LINGER_BYTES":
         with pytest.raises((BrokenPipeError, ConnectionResetError)):

@@ -5,7 +5,7 @@ import random
 import httptools
 import pytest
 
-from hearth.daemon.http.transport import Pieces
+from hearth.daemon.http.uvicorn_protocol import Pieces
 
 PARTS = [
     *(b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\n", b"GET /x\r\n", b"GET / HTTP/1.1\r\n\r\n"),

@@ -190,8 +190,7 @@ def test_whatever_happens_no_answer_is_lost_but_with_the_stream(steps: list[str]
             stream.add(b"answer %d" % number + b"." * 40)
             owed = [] if stream.overflowed else [*owed, b"answer %d" % number + b"." * 40]
         elif step == "take":
-            got = [payload for payload in taken(stream, reader) if payload.startswith(b"answer")]
-            assert got == owed
+            assert [payload for payload in taken(stream, reader) if payload.startswith(b"answer")] == owed
             owed = []
         elif step == "attach":
             reader = object()

@@ -123,8 +123,7 @@ def test_no_record_shows_a_secret_that_a_server_was_given(tmp_path: Path) -> Non
     record.upstream = secret
     handler.emit(record)
     handler.emit(logging.makeLogRecord({"msg": f"cut in the midst of {secret[:-2]}", "upstream": "a"}))
-    problem = ValueError(secret)
-    handler.emit(logging.makeLogRecord({"msg": "failed", "exc_info": (ValueError, problem, None)}))
+    handler.emit(logging.makeLogRecord({"msg": "failed", "exc_info": (ValueError, ValueError(secret), None)}))
     handler.close()
     text = path.read_text()
     assert "given *** [upstream=***]" in text and "in the midst of *** [upstream=a]" in text

@@ -43,8 +43,7 @@ def test_a_config_may_come_from_the_environment_and_the_command_line_outranks_it
 
 @pytest.mark.parametrize("words", [["--profile", "p"], ["--config", "/c"], []])
 def test_an_exec_gets_the_same_daemon_and_neither_detaches_nor_reports_again(words: list[str]) -> None:
-    again = DaemonOptions([*words, "--detach", "--ready-fd", "7"]).again()
-    options = DaemonOptions(again)
+    options = DaemonOptions(DaemonOptions([*words, "--detach", "--ready-fd", "7"]).again())
     assert (options.profile, options.config) == (DaemonOptions(words).profile, DaemonOptions(words).config)
     assert (options.detach, options.ready_fd) == (False, -1)
 

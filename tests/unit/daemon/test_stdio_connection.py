@@ -83,8 +83,7 @@ async def bounded(event: asyncio.Event) -> None:
 
 async def test_what_was_sent_is_received_and_the_end_closes_what_is_answered(ends: Ends) -> None:
     transport, recorder = begun(ends)
-    writing = asyncio.to_thread(os.write, ends.input, MUCH)
-    assert await writing == len(MUCH)
+    assert await asyncio.to_thread(os.write, ends.input, MUCH) == len(MUCH)
     transport.write(b"answer")
     os.close(ends.input)
     await bounded(recorder.lost)

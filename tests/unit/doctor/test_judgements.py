@@ -54,10 +54,7 @@ def test_a_port_is_named_with_what_is_the_matter_with_it(facts: endpoints.PortFa
 
 
 def sight(socket: str, service: str, result: str) -> context.ManagerState:
-    units = [
-        {"ActiveState": socket, "UnitFileState": "enabled"},
-        {"ActiveState": service, "Result": result},
-    ]
+    units = [{"ActiveState": socket, "UnitFileState": "enabled"}, {"ActiveState": service, "Result": result}]
     return context.ManagerState("answers", socket=units[0], service=units[1])
 
 

@@ -10,6 +10,13 @@ from hearth.errors import FileAccessError
 from hearth.host import edited_files, private_files
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "config.toml"
+    made.write_text("former")
+    return made
+
+
 def fail(number: int):  # type: ignore[no-untyped-def]
     def refuse(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
@@ -20,10 +27,8 @@ def fail(number: int):  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize("call", ["replace", "fsync", "open"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
 def test_what_cannot_be_written_stays_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
-    path = tmp_path / "config.toml"
-    path.write_text("former")
     with monkeypatch.context() as patch:
         patch.setattr(os, call, fail(number))
         with pytest.raises(FileAccessError, match=r"cannot write .*config\.toml"):
@@ -32,9 +37,7 @@ def test_what_cannot_be_written_stays_as_it_was(
     assert os.listdir(tmp_path) == ["config.toml"]
 
 
-def test_a_file_that_must_not_be_written_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "config.toml"
-    path.write_text("former")
+def test_a_file_that_must_not_be_written_is_not_replaced(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(FileAccessError, match="permission denied"):
         edited_files.replace(str(path), b"new")
@@ -47,9 +50,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         edited_files.replace(str(tmp_path / "file" / "config.toml"), b"new")
 
 
-def test_attributes_are_kept(tmp_path: Path) -> None:
-    path = tmp_path / "config.toml"
-    path.write_text("former")
+def test_attributes_are_kept(path: Path) -> None:
     try:
         os.setxattr(path, "user.note", b"mine")
     except OSError:
@@ -59,9 +60,9 @@ def test_attributes_are_kept(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
 
 
-def test_a_file_of_somebody_else_s_beside_it_is_never_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "config.toml"
-    path.write_text("former")
+def test_a_file_of_somebody_else_s_beside_it_is_never_removed(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # What a temporary file may be called: by this process's number, and by whatever is drawn.
     others = [tmp_path / f"config.toml.{os.getpid()}.new", tmp_path / "config.toml.drawn.new"]
     for other in others:
@@ -74,9 +75,7 @@ def test_a_file_of_somebody_else_s_beside_it_is_never_removed(tmp_path: Path, mo
     assert len(os.listdir(tmp_path)) == 3
 
 
-def test_when_no_name_is_free_nothing_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "config.toml"
-    path.write_text("former")
+def test_when_no_name_is_free_nothing_is_removed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     removed: list[str] = []
     monkeypatch.setattr(os, "open", fail(errno.EEXIST))
     monkeypatch.setattr("tempfile.TMP_MAX", 3)
@@ -87,12 +86,8 @@ def test_when_no_name_is_free_nothing_is_removed(tmp_path: Path, monkeypatch: py
     assert path.read_text() == "former"
 
 
-def test_a_file_that_somebody_reads_at_the_moment_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_somebody_reads_at_the_moment_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # As on Windows, where it cannot be replaced meanwhile.
-    path = tmp_path / "config.toml"
-    path.write_text("former")
     replace, refusals = os.replace, iter([errno.EACCES, errno.EACCES])
 
     def refuse_first(source: str, target: str) -> None:

@@ -116,7 +116,7 @@ def test_a_disk_that_refuses_is_told_of_once_and_tried_again_later(
             files._write("it", str(folder / "it.log"), ["lost"])
     assert len(tries) == 1
     assert [record.message for record in caplog.records] == [
-        f"what it says is not kept: {folder / 'it.log'}: {os.strerror(code)}"
+        f"lines are not kept: {folder / 'it.log'}: {os.strerror(code)}"
     ]
     files._failed["it"] = 0.0
     files._write("it", str(folder / "it.log"), ["kept"])

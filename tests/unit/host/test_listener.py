@@ -12,7 +12,7 @@ import pytest
 
 from hearth.errors import AlreadyRunning, StartError
 from hearth.host.listener import Listener, bind
-from hearth.host.posix.peers import has_left, own_uid, peer_of
+from hearth.host.peers import has_left, peer_of
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_the_peer_is_known_by_the_kernel() -> None:
     with left, right:
         peer = peer_of(left)
         assert peer is not None
-        assert (peer.pid, peer.uid, peer.gid) == (os.getpid(), own_uid(), os.getgid())
+        assert (peer.pid, peer.uid, peer.gid) == (os.getpid(), os.getuid(), os.getgid())
 
 
 def test_one_that_is_done_with_writing_has_not_left() -> None:

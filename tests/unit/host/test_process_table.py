@@ -27,11 +27,7 @@ def started() -> Iterator[list["subprocess.Popen[bytes]"]]:
 
 def start(program: str, *words: str, stdin: int = subprocess.PIPE, **settings: str) -> "subprocess.Popen[bytes]":
     process = subprocess.Popen(
-        [sys.executable, "-c", program, *words],
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        env=os.environ | settings,
-        cwd="/",
+        [sys.executable, "-c", program, *words], stdin=stdin, stdout=subprocess.PIPE, env=os.environ | settings, cwd="/"
     )
     assert process.stdout
     assert process.stdout.readline() == b"ready\n"
@@ -67,8 +63,7 @@ def test_a_copy_of_standard_input_that_the_parent_shares_is_a_pipe(started: list
 def test_a_file_as_standard_input_is_no_pipe(
     started: list["subprocess.Popen[bytes]"], tmp_path: os.PathLike[str]
 ) -> None:
-    path = os.path.join(tmp_path, "input")
-    with open(path, "wb+") as file:
+    with open(os.path.join(tmp_path, "input"), "wb+") as file:
         started.append(
             process := start("import os, signal; os.write(1, b'ready\\n'); signal.pause()", stdin=file.fileno())
         )
@@ -99,16 +94,9 @@ EVERYBODY = {
 }
 
 
-def test_children_their_children_and_orphans_of_the_group_belong_to_a_server() -> None:
-    assert family(10, EVERYBODY) == [10, 11, 12, 13, 14]
-
-
-def test_another_server_has_its_own() -> None:
-    assert family(20, EVERYBODY) == [20]
-
-
-def test_a_server_that_is_gone_has_nobody() -> None:
-    assert family(99, EVERYBODY) == []
+@pytest.mark.parametrize(("leader", "members"), [(10, [10, 11, 12, 13, 14]), (20, [20]), (99, [])])
+def test_children_their_children_and_orphans_of_the_group_belong_to_a_server(leader: int, members: list[int]) -> None:
+    assert family(leader, EVERYBODY) == members
 
 
 def test_processes_that_are_their_own_parents_are_seen_once() -> None:

@@ -8,9 +8,9 @@ from hearth.mcp import capabilities, isolation, versions
 from hearth.mcp.catalog import KINDS, Item, ListKind, ServerCatalog
 from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.instance_table import InstanceKey
 from hearth.upstreams.server import Server
 from hearth.upstreams.supervision import READY, State, Terms
+from hearth.upstreams.supervisor import InstanceKey
 from hearth.upstreams.traits import TraitStore
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
@@ -59,7 +59,7 @@ def instance(
     connection = Recorded(found, of.name)
     found.connection, found.catalog, found.era = connection, offered, offered.era
     # As the end of its start has it; nobody watches over it.
-    found._supervisor.state = State(Terms(limit=None, idle=0.0, checked=False), READY)
+    found.supervisor.state = State(Terms(limit=None, idle=0.0, checked=False), READY)
     found._ready(0.0)
     of.instances[InstanceKey(offered.era, mode, session.id if session else "")] = found
     return found, connection

@@ -71,8 +71,7 @@ class Stage:
 
     def result(self, sink: Kept | None = None) -> dict[str, Any]:
         """The client's last answer."""
-        found: dict[str, Any] = (sink or self.sink).messages("answer")[-1]["result"]
-        return found
+        return (sink or self.sink).messages("answer")[-1]["result"]
 
     def retry(
         self,

@@ -7,7 +7,8 @@ import pytest
 from outlets import Kept, session
 
 from hearth.hub import batches
-from hearth.hub.sessions import NullSink, ReplySink, Session
+from hearth.hub.sessions import Session
+from hearth.hub.sinks import NullSink, ReplySink
 from hearth.mcp import versions
 from hearth.wire import json
 
@@ -72,8 +73,7 @@ def answered(sink: Answers) -> list[dict[str, Any]]:
     ((what, tag, payload, _),) = sink.said
     assert (what, tag) == ("answer", 7)
     assert isinstance(payload, bytes)
-    found: list[dict[str, Any]] = standard.loads(payload)
-    return found
+    return standard.loads(payload)
 
 
 def test_members_go_their_own_ways_in_order() -> None:

@@ -26,8 +26,7 @@ async def asked(sink: Kept, count: int = 1) -> dict[str, Any]:
         await asyncio.sleep(0)
     payload = sink.heard("ask")[-1][2]
     assert isinstance(payload, bytes)
-    found: dict[str, Any] = json.loads(payload)
-    return found
+    return json.loads(payload)
 
 
 def response(id: str, result: str = "{}") -> json.Message:
@@ -87,10 +86,10 @@ async def test_each_question_has_an_id_of_its_own() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-# --- consent
+# --- approval by the owner
 
 
-async def test_the_owner_and_a_session_without_one_need_nobody_s_consent() -> None:
+async def test_the_owner_and_a_session_without_one_need_nobody_s_approval() -> None:
     questions, member, sink = ClientRequests("d1"), *session()
     sessions = Sessions()
     await client_requests.obtain_approval(member, "shutdown", sessions, questions, "never")

@@ -26,13 +26,7 @@ from unit.hub.whole_hub import PLENTY, Stage, answer
             2,
             "3 sessions, 3 servers (1 running, 1 failing: github), 2 calls",
         ),
-        (
-            0,
-            dict.fromkeys("abcde", "failed"),
-            0,
-            0,
-            "0 sessions, 5 servers (5 failing: a, b, c and 2 more), 0 calls",
-        ),
+        (0, dict.fromkeys("abcde", "failed"), 0, 0, "0 sessions, 5 servers (5 failing: a, b, c and 2 more), 0 calls"),
         (0, {"x": "needs login"}, 0, 0, "0 sessions, 1 server (1 waiting for a login: x), 0 calls"),
     ],
 )
@@ -63,8 +57,7 @@ async def test_a_call_that_waits_for_a_server_is_answered_when_a_reload_takes_th
     stage.ask(member, "extension/method")
     await until(stage.started, "it is being started")
     stage.hub.apply(Config())
-    found = await answer(sink)
-    assert found["error"]["message"] == "server 'a' is no longer in the config"
+    assert (await answer(sink))["error"]["message"] == "server 'a' is no longer in the config"
 
 
 async def test_a_server_that_does_not_wait_for_a_call_is_started_anew_by_its_restart(tmp_path: Path) -> None:

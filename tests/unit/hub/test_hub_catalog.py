@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hearth.hub.catalog import Catalog, View
+from hearth.hub.catalog import Catalog, View, list_result
 from hearth.mcp import capabilities, versions
 from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
 from hearth.upstreams.server import Server
@@ -26,8 +26,7 @@ def offers(name: str, declared: bytes | None = None, **lists: list[object]) -> t
 def rendered(
     found: View, kind: ListKind, era: str = versions.LEGACY, version: str = "2025-11-25"
 ) -> list[dict[str, Any]]:
-    shown: list[dict[str, Any]] = json.loads(found.render(kind, era, version))
-    return shown
+    return json.loads(found.render(kind, era, version))
 
 
 def names(found: View, kind: ListKind) -> list[str]:
@@ -212,8 +211,10 @@ def test_results_are_looked_at_for_uris_only_where_several_servers_have_resource
 
 def test_a_list_has_what_its_era_wants() -> None:
     found = view(offers("s", tools=["t"]))
-    legacy = json.loads(found.list_result(TOOLS, versions.LEGACY, "2025-11-25", b"{}"))
-    modern = json.loads(found.list_result(TOOLS, versions.MODERN, versions.NEWEST_MODERN, b'{"name":"hearth"}'))
+    items = found.render(TOOLS, versions.LEGACY, "2025-11-25")
+    legacy = json.loads(list_result(TOOLS, items, versions.LEGACY, b"{}"))
+    items = found.render(TOOLS, versions.MODERN, versions.NEWEST_MODERN)
+    modern = json.loads(list_result(TOOLS, items, versions.MODERN, b'{"name":"hearth"}'))
     assert set(legacy) == {"tools"}
     assert (modern["resultType"], modern["ttlMs"], modern["cacheScope"]) == ("complete", 0, "private")
     assert modern["_meta"] == {versions.SERVER_INFO_KEY: {"name": "hearth"}}
@@ -222,8 +223,8 @@ def test_a_list_has_what_its_era_wants() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_list_is_under_its_own_name(kind: ListKind) -> None:
-    found = view(offers("s", **{kind.member: ["x"]}))
-    assert set(json.loads(found.list_result(kind, versions.LEGACY, "2025-11-25", b"{}"))) == {kind.member}
+    items = view(offers("s", **{kind.member: ["x"]})).render(kind, versions.LEGACY, "2025-11-25")
+    assert set(json.loads(list_result(kind, items, versions.LEGACY, b"{}"))) == {kind.member}
 
 
 @pytest.mark.parametrize(

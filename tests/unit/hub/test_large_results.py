@@ -93,8 +93,7 @@ def test_the_oldest_of_a_session_make_room_by_bytes(monkeypatch: pytest.MonkeyPa
     other = kept(store, 2, 100)
     uris = [kept(store, 1, 40) for _ in range(3)]
     assert [store.read(1, uri) is not None for uri in uris] == [False, True, True]
-    whole = kept(store, 1, 100)
-    assert [store.read(1, uri) is not None for uri in (*uris, whole)] == [False, False, False, True]
+    assert [store.read(1, uri) is not None for uri in (*uris, kept(store, 1, 100))] == [False, False, False, True]
     assert store.read(2, other)
 
 
@@ -139,8 +138,7 @@ class Limited(Stage):
         self.ask(member, "tools/call", name="a__t")
         request = await self.on("a", "tools/call", count)
         self.connection("a").give(request["id"], {"content": [{"type": "text", "text": text}]})
-        found: dict[str, Any] = sink.messages("answer")[-1]["result"]
-        return found
+        return sink.messages("answer")[-1]["result"]
 
 
 async def test_an_expired_result_is_an_error_that_says_so(tmp_path: Path) -> None:
@@ -207,8 +205,7 @@ async def test_a_result_of_another_hearth_is_read_there(tmp_path: Path) -> None:
     uri = "hearth-result:///abc"
     member.mention(uri, "a")
     stage.ask(member, "resources/read", 2, uri=uri)
-    request = await stage.on("a", "resources/read")
-    assert request["params"]["uri"] == uri
+    assert (await stage.on("a", "resources/read"))["params"]["uri"] == uri
 
 
 async def test_without_a_limit_no_result_is_looked_at(tmp_path: Path) -> None:

@@ -41,16 +41,14 @@ class Stage:
         self.session = Session(self.sink, "lines")
 
     def initialize(self, **params: object) -> dict[str, Any]:
-        call = opened(self.session)
-        self.openings.initialize(call, json.split(json.dumps(params)), {})
+        self.openings.initialize(opened(self.session), json.split(json.dumps(params)), {})
         result: dict[str, Any] = self.sink.messages("answer")[-1]["result"]
         return result
 
     def discover(self) -> dict[str, Any]:
         self.sink.said.clear()
         self.openings.discover(opened(self.session, era=versions.MODERN), {}, {})
-        result: dict[str, Any] = self.sink.messages("answer")[-1]["result"]
-        return result
+        return self.sink.messages("answer")[-1]["result"]
 
 
 def knowing(name: str, offered: ServerCatalog, profile: bytes = capabilities.FULL, **spec: object) -> Server:
@@ -160,8 +158,7 @@ class ListStage:
         self.catalogue.changed()
 
     def ask(self, member: Session, kind: ListKind = TOOLS, id: bytes = b"1", **params: object) -> None:
-        call = opened(member, id)
-        self.listing.answer(call, kind, json.split(json.dumps(params)))
+        self.listing.answer(opened(member, id), kind, json.split(json.dumps(params)))
 
     def started(self) -> dict[str, int]:
         return {name: len(server.connections) for name, server in self.servers.items()}
@@ -215,8 +212,7 @@ async def test_a_list_goes_on_without_the_stragglers_and_they_are_not_given_up(t
     stage.ask(member)
     assert names(await listed(sink)) == ["b__t"]
     connection = stage.servers["a"].connections[0]
-    number = next(item["id"] for item in connection.sent if item["method"] == "tools/list")
-    connection.give(number, tools)
+    connection.give(next(item["id"] for item in connection.sent if item["method"] == "tools/list"), tools)
     await until(lambda: not stage.catalogue.unknown(member), "the straggler has come")
     stage.ask(member, id=b"2")
     assert names(await listed(sink, 2)) == ["a__t", "b__t"]

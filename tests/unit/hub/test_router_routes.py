@@ -93,8 +93,7 @@ async def test_a_request_reaches_its_server_under_the_server_s_own_names(
 
 
 async def test_a_resource_is_looked_for_in_servers_that_have_not_said_yet_what_they_have(tmp_path: Path) -> None:
-    other = offering(resources=[{"uri": "r:2", "name": "r"}])
-    stage = Stage(tmp_path, a=PLENTY, b=other)
+    stage = Stage(tmp_path, a=PLENTY, b=offering(resources=[{"uri": "r:2", "name": "r"}]))
     member, _ = stage.client()
     stage.ask(member, "resources/read", uri="r:2")
     assert (await stage.on("b", "resources/read"))["params"] == {"uri": "r:2"}

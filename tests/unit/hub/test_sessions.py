@@ -8,7 +8,8 @@ import pytest
 from outlets import Kept, session
 
 from hearth.hub.events import EVENTS
-from hearth.hub.sessions import NullSink, Session, Sessions
+from hearth.hub.sessions import Session, Sessions
+from hearth.hub.sinks import NullSink
 from hearth.mcp import versions
 from hearth.wire import json
 

@@ -71,5 +71,10 @@ def done() -> Suspended[str]:
     return call
 
 
+def open_questions(call: Suspended[str]) -> int:
+    """Number of questions that wait for the client, in this round or the next."""
+    return len(call._asked) + len(call._gathered)
+
+
 def retry(call: Suspended[str], **responses: bytes) -> list[Instruction[str]]:
     return call.retry(call.round, responses, 1.0, takes_all)

@@ -230,8 +230,7 @@ def test_templates_come_with_the_resources() -> None:
 
 
 def test_an_exposed_name_that_is_taken_gets_a_hash() -> None:
-    found = tool(b'{"name":"b__c"}', "a")
-    assert exposed_name(found, ()) == "a__b__c"
+    assert exposed_name(tool(b'{"name":"b__c"}', "a"), ()) == "a__b__c"
     other = exposed_name(tool(b'{"name":"c"}', "a__b"), {"a__b__c"})
     assert other.startswith("a__b__c_")
     assert other == exposed_name(tool(b'{"name":"c"}', "a__b"), {"a__b__c", "x"})

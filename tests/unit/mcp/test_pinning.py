@@ -6,19 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hearth.mcp import pinning
 from hearth.mcp.catalog import TOOLS, Item, ServerCatalog
-from hearth.mcp.pinning import (
-    CHANGED,
-    KNOWN_LIMIT,
-    NEW,
-    VANISHED,
-    VARIANTS_LIMIT,
-    Change,
-    Pinned,
-    Withheld,
-    canonical,
-    definitions,
-)
+from hearth.mcp.pinning import CHANGED, NEW, VANISHED, Change, Pinned, canonical
 from hearth.wire import json as wire
 
 
@@ -135,19 +125,19 @@ def test_what_is_kept_is_bounded() -> None:
     pinned = Pinned()
     for number in range(100):
         pinned.see(f"v{number}", {"a": str(number)}, trusts=True)
-    assert len(pinned.known["a"]) == KNOWN_LIMIT
+    assert len(pinned.known["a"]) == pinning.KNOWN_LIMIT
     assert pinned.knows("a", "99")
-    assert len(pinned.listed) == len(pinned.unapproved) == VARIANTS_LIMIT
+    assert len(pinned.listed) == len(pinned.unapproved) == pinning.VARIANTS_LIMIT
 
 
 def test_the_definitions_of_an_offering_are_those_of_its_tools() -> None:
     offering = ServerCatalog("legacy", "2025-11-25", {}, None)
     offering.take(TOOLS, [Item(TOOLS, "s", wire.split(b'{"name":"a","description":"x"}'))])
-    assert definitions(offering) == {"a": '{"description":"x","name":"a"}'}
+    assert pinning.definitions(offering) == {"a": '{"description":"x","name":"a"}'}
 
 
 def test_a_call_of_what_is_withheld_is_told_what_to_type() -> None:
-    problem = Withheld("files", "read")
+    problem = pinning.Withheld("files", "read")
     assert "`hearth tools diff files`" in str(problem)
     assert "`hearth tools approve files`" in str(problem)
     assert problem.rpc_code == -32602

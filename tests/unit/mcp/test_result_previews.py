@@ -26,8 +26,7 @@ def plan(limit: int = LIMIT, has_schema: bool = False, **result: object) -> resu
 def shortened(limit: int = LIMIT, version: str = versions.NEWEST_LEGACY, **result: object) -> dict[str, Any]:
     found = plan(limit, **result)  # type: ignore[arg-type]
     assert found is not None
-    written: dict[str, Any] = json.loads(found.write(URI, version))
-    return written
+    return json.loads(found.write(URI, version))
 
 
 def parts_of(shown: str) -> list[str]:
@@ -141,8 +140,7 @@ def test_large_structured_content_goes_to_the_resource_unless_a_schema_demands_i
 
 
 def test_structured_content_without_text_is_shown_by_its_head_and_tail() -> None:
-    structured = {"rows": ["x" * 9000]}
-    block, link = shortened(content=[], structuredContent=structured)["content"]
+    block, link = shortened(content=[], structuredContent={"rows": ["x" * 9000]})["content"]
     assert block["text"].startswith('{"rows": ["xxx')
     assert block["text"].endswith('xxx"]}')
     assert len(block["text"]) <= LIMIT

@@ -132,8 +132,7 @@ def test_a_prefixed_page_of_an_app_keeps_its_scheme() -> None:
     ],
 )
 def test_the_page_of_an_app_is_renamed_in_both_forms(meta: bytes, renamed: bytes | None) -> None:
-    found = uris.rewrite_app_page(meta, lambda uri: uri + "!")
-    assert found == (renamed or meta)
+    assert uris.rewrite_app_page(meta, lambda uri: uri + "!") == (renamed or meta)
     result = uris.rewrite_result(b'{"content":[],"_meta":%b}' % meta, lambda uri: uri + "!")
     assert result == b'{"content":[],"_meta":%b}' % (renamed or meta)
 
@@ -215,8 +214,7 @@ def test_a_result_that_mentions_no_uri_is_not_looked_at() -> None:
 
 
 def test_a_single_array_is_rewritten_by_itself() -> None:
-    content = json.dumps(json.loads(RESULT)["content"])
-    found = uris.rewrite_links(content, lambda uri: uris.prefixed("s", uri))
+    found = uris.rewrite_links(json.dumps(json.loads(RESULT)["content"]), lambda uri: uris.prefixed("s", uri))
     assert uris.links(b'{"content":%b}' % bytes(found)) == ["hearth:s:u:1", "hearth:s:u:2"]
     assert json.loads(found)[0]["uri"] == "u:no"
 

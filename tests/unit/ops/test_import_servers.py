@@ -66,7 +66,7 @@ def test_where_the_config_cannot_be_changed_nothing_is_done(
     home: Path, monkeypatch: pytest.MonkeyPatch, former: str | None
 ) -> None:
     if former:
-        backups.remember(cursor(home), "git", former)
+        backups.remember([(cursor(home), "git", former)])
 
     def refuse(*_: Any, **__: Any) -> None:
         raise Refused("somebody else changes it")

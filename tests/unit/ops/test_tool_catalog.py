@@ -41,6 +41,5 @@ def test_a_failure_that_a_daemon_noted_is_told_without_one(places: Places) -> No
 
 def test_a_running_daemon_has_the_word(places: Places) -> None:
     note_failure(places, "b")
-    told = [{"name": "a", "state": "ready"}]
-    found = tool_catalog.server_states(places, {"running": True, "upstreams": told})
+    found = tool_catalog.server_states(places, {"running": True, "upstreams": [{"name": "a", "state": "ready"}]})
     assert [(each["name"], each["state"]) for each in found] == [("a", "ready"), ("c", "disabled")]

@@ -158,8 +158,7 @@ def test_of_very_many_the_ones_that_nobody_asked_for_go_first(tmp_path: Path, mo
     specs = [SPEC.replace(name=f"s{number}") for number in range(4)]
     for number, spec in enumerate(specs[:3]):
         catalogue(tmp_path).note(spec, CachedCatalog({b"{}": OFFERED}))
-        newest = max(files(tmp_path), key=lambda file: file.stat().st_mtime)
-        os.utime(newest, (1000 + number, 1000 + number))
+        os.utime(max(files(tmp_path), key=lambda file: file.stat().st_mtime), (1000 + number, 1000 + number))
     assert catalogue(tmp_path).recall(specs[0]) != NOTHING
     catalogue(tmp_path).note(specs[3], CachedCatalog({b"{}": OFFERED}))
     assert [catalogue(tmp_path).recall(spec) != NOTHING for spec in specs] == [True, False, True, True]

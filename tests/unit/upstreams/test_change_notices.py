@@ -248,16 +248,14 @@ async def test_a_stream_of_notices_that_the_server_ended_is_asked_for_again_and_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(change_notices, "RELISTEN_SECONDS", 0.0)
-    stage = Stage(modern_script())
-    connection = await stage.ready()
+    connection = await Stage(modern_script()).ready()
     number = next(item["id"] for item in connection.sent if item["method"] == "subscriptions/listen")
     connection.give(number, {"resultType": "complete"})
     await until(lambda: connection.methods().count("tools/list") == 2, "the lists are read again")
     assert connection.methods().count("subscriptions/listen") == 2
 
 
-async def test_a_changed_list_is_fetched_and_then_told() -> None:
-    stage = Stage()
+async def test_a_changed_list_is_fetched_and_then_told(stage: Stage) -> None:
     connection = await stage.ready()
     stage.script["tools/list"] = {"tools": [{"name": "t"}, {"name": "u"}]}
     connection.say(CHANGED)
@@ -278,8 +276,7 @@ async def test_a_list_that_is_read_again_for_other_reasons_was_not_noticed(monke
     assert stage.audience.noticed_lists == []
 
 
-async def test_a_burst_of_notices_becomes_one_fetch_more() -> None:
-    stage = Stage()
+async def test_a_burst_of_notices_becomes_one_fetch_more(stage: Stage) -> None:
     connection = await stage.ready()
     for _ in range(50):
         connection.say(CHANGED)
@@ -287,8 +284,7 @@ async def test_a_burst_of_notices_becomes_one_fetch_more() -> None:
     assert connection.methods().count("tools/list") == 2
 
 
-async def test_a_notice_during_a_fetch_is_followed_by_another_and_only_the_last_is_told() -> None:
-    stage = Stage()
+async def test_a_notice_during_a_fetch_is_followed_by_another_and_only_the_last_is_told(stage: Stage) -> None:
     connection = await stage.ready()
     del stage.script["tools/list"]
     connection.say(CHANGED)
@@ -331,8 +327,7 @@ async def test_a_list_that_never_comes_does_not_keep_later_ones_away() -> None:
     await until(lambda: stage.audience.count("offered") == 2, "it is told")
 
 
-async def test_other_notices_and_questions_go_to_the_audience() -> None:
-    stage = Stage()
+async def test_other_notices_and_questions_go_to_the_audience(stage: Stage) -> None:
     connection = await stage.ready()
     connection.say("notifications/message", {})
     connection.say("roots/list", id=1)

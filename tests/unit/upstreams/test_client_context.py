@@ -46,8 +46,7 @@ def test_a_folder_is_one_workspace_however_its_clients_write_it(root: dict[str, 
 
 def test_a_uri_that_names_no_folder_of_this_machine_counts_as_its_text() -> None:
     texts = ["untitled:a", "file://host/a", "https://x/a%20b", "file:", "file:///a%00b", "https://x/a b"]
-    places = {ClientContext("1", roots=(json.dumps({"uri": text}),)).workspace for text in texts}
-    assert places == set(texts)
+    assert {ClientContext("1", roots=(json.dumps({"uri": text}),)).workspace for text in texts} == set(texts)
     # A root that has none counts as it is.
     assert ClientContext("1", roots=(b'{"name":"x"}',)).workspace == '{"name":"x"}'
 

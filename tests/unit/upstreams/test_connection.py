@@ -36,8 +36,12 @@ def asked(connection: Recorded, method: bytes = b'"m"') -> tuple[int, Waiter]:
     return connection.request(method, b"{}", waiter), waiter
 
 
-def test_each_answer_reaches_its_own_waiter_once() -> None:
-    connection = Recorded()
+@pytest.fixture
+def connection() -> Recorded:
+    return Recorded()
+
+
+def test_each_answer_reaches_its_own_waiter_once(connection: Recorded) -> None:
     (first, one), (second, other) = asked(connection), asked(connection)
     assert (first, second, connection.in_flight) == (1, 2, 2)
     connection.give(2, {"a": 2})
@@ -49,16 +53,14 @@ def test_each_answer_reaches_its_own_waiter_once() -> None:
 
 
 @pytest.mark.parametrize("id", [b"7", b"-1", b"1.0", b'"1"', b"99999999999999999999999999", b"0"])
-def test_an_answer_to_what_was_never_asked_reaches_nobody(id: bytes) -> None:
-    connection = Recorded()
+def test_an_answer_to_what_was_never_asked_reaches_nobody(connection: Recorded, id: bytes) -> None:
     _, waiter = asked(connection)
     connection._take(json.parse(b'{"jsonrpc":"2.0","id":%b,"result":{}}' % id))
     assert waiter.told == []
     assert connection.in_flight == 1
 
 
-def test_a_request_that_could_not_be_sent_uses_no_number_and_nobody_waits_for_it() -> None:
-    connection = Recorded()
+def test_a_request_that_could_not_be_sent_uses_no_number_and_nobody_waits_for_it(connection: Recorded) -> None:
     connection.broken = True
     with pytest.raises(UpstreamError):
         asked(connection)
@@ -67,14 +69,12 @@ def test_a_request_that_could_not_be_sent_uses_no_number_and_nobody_waits_for_it
     assert asked(connection)[0] == 1
 
 
-def test_the_reserved_number_is_the_next_request_s() -> None:
-    connection = Recorded()
+def test_the_reserved_number_is_the_next_request_s(connection: Recorded) -> None:
     asked(connection)
     assert connection.reserve() == asked(connection)[0] == 2
 
 
-def test_a_standing_request_is_not_in_flight_and_not_among_those_who_wait() -> None:
-    connection = Recorded()
+def test_a_standing_request_is_not_in_flight_and_not_among_those_who_wait(connection: Recorded) -> None:
     _, waiter = asked(connection)
     standing = Waiter()
     number = connection.request_stream(b'"subscriptions/listen"', b"{}", standing)
@@ -86,8 +86,7 @@ def test_a_standing_request_is_not_in_flight_and_not_among_those_who_wait() -> N
     assert connection.in_flight == 0
 
 
-def test_those_who_wait_are_known_from_the_longest_waiting_on() -> None:
-    connection = Recorded()
+def test_those_who_wait_are_known_from_the_longest_waiting_on(connection: Recorded) -> None:
     waiters = [asked(connection)[1] for _ in range(3)]
     assert list(connection.waiters()) == waiters
     successor = Waiter()
@@ -97,8 +96,7 @@ def test_those_who_wait_are_known_from_the_longest_waiting_on() -> None:
     assert connection.waiter(9) is None
 
 
-def test_a_cancelled_request_is_withdrawn_with_its_reason_and_its_answer_is_dropped() -> None:
-    connection = Recorded()
+def test_a_cancelled_request_is_withdrawn_with_its_reason_and_its_answer_is_dropped(connection: Recorded) -> None:
     _, waiter = asked(connection)
     connection.cancel(1, b'"late"')
     connection.cancel(1)
@@ -107,8 +105,7 @@ def test_a_cancelled_request_is_withdrawn_with_its_reason_and_its_answer_is_drop
     assert waiter.told == []
 
 
-def test_a_forgotten_request_is_not_withdrawn() -> None:
-    connection = Recorded()
+def test_a_forgotten_request_is_not_withdrawn(connection: Recorded) -> None:
     _, waiter = asked(connection)
     connection.forget(1)
     connection.give(1, {})
@@ -116,8 +113,7 @@ def test_a_forgotten_request_is_not_withdrawn() -> None:
 
 
 @pytest.mark.parametrize("way", ["give", "cancel", "forget", "garbage"])
-def test_whoever_waits_for_room_is_told_however_a_request_ends(way: str) -> None:
-    connection = Recorded()
+def test_whoever_waits_for_room_is_told_however_a_request_ends(connection: Recorded, way: str) -> None:
     freed: list[int] = []
     connection.on_free = lambda: freed.append(connection.in_flight)
     asked(connection)
@@ -137,8 +133,7 @@ def test_whoever_waits_for_room_is_told_however_a_request_ends(way: str) -> None
 # --- what the server says besides
 
 
-def test_progress_reaches_the_waiter_of_its_token() -> None:
-    connection = Recorded()
+def test_progress_reaches_the_waiter_of_its_token(connection: Recorded) -> None:
     (_, one), (_, other) = asked(connection), asked(connection)
     connection.say("notifications/progress", {"progressToken": 2, "progress": 5})
     for token in ("2", 9, None):
@@ -160,16 +155,14 @@ def test_other_notices_and_questions_reach_the_owner_with_their_cause_and_pings_
 # --- what cannot be used
 
 
-def test_an_unusable_answer_fails_its_waiter_and_nobody_else() -> None:
-    connection = Recorded()
+def test_an_unusable_answer_fails_its_waiter_and_nobody_else(connection: Recorded) -> None:
     (_, one), (_, other) = asked(connection), asked(connection)
     connection._take(MessageError("nonsense", id=b"1"))
     assert one.told == [("failed", "server 's' gave an unusable answer: nonsense")]
     assert other.told == []
 
 
-def test_an_unusable_answer_to_a_standing_request_leaves_the_count_of_the_others_right() -> None:
-    connection = Recorded()
+def test_an_unusable_answer_to_a_standing_request_leaves_the_count_of_the_others_right(connection: Recorded) -> None:
     connection.request_stream(b'"subscriptions/listen"', b"{}", Waiter())
     asked(connection)
     connection._take(MessageError("nonsense", id=b"1"))

@@ -16,8 +16,7 @@ def spec(**keys: object) -> ServerSpec:
 
 
 def choose(entry: ServerSpec, mode: str, known: ServerTraits, client: str, running: str | None) -> str:
-    per_era = era_choice.is_per_era(entry, known)
-    return era_choice.choose(entry, mode, known, client, running, per_era)
+    return era_choice.choose(entry, mode, known, client, running, era_choice.is_per_era(entry, known))
 
 
 def apart(monkeypatch: pytest.MonkeyPatch) -> ServerTraits:

@@ -53,16 +53,14 @@ async def test_a_ready_instance_knows_its_era_and_what_it_offers(
     assert stage.audience.told == [("offered", one)]
 
 
-async def test_everybody_who_waits_for_a_start_waits_for_the_same_one() -> None:
-    stage = Stage()
+async def test_everybody_who_waits_for_a_start_waits_for_the_same_one(stage: Stage) -> None:
     await asyncio.gather(*(stage.instance.ensure() for _ in range(5)))
     await stage.instance.ensure()
     assert len(stage.connections) == 1
     assert stage.audience.count("offered") == 1
 
 
-async def test_one_caller_that_gives_up_does_not_take_the_start_from_the_others() -> None:
-    stage = Stage()
+async def test_one_caller_that_gives_up_does_not_take_the_start_from_the_others(stage: Stage) -> None:
     impatient, patient = (asyncio.create_task(stage.instance.ensure()) for _ in range(2))
     await until(lambda: stage.instance.state == STARTING, "it is being started")
     impatient.cancel()
@@ -72,8 +70,7 @@ async def test_one_caller_that_gives_up_does_not_take_the_start_from_the_others(
 
 @pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
 async def test_an_era_that_the_config_names_is_the_only_one_asked_for(era: str) -> None:
-    stage = Stage(dual_script(), era, era=era)
-    connection = await stage.ready()
+    connection = await Stage(dual_script(), era, era=era).ready()
     openings = [method for method in connection.methods() if method in ("initialize", "server/discover")]
     assert openings == ["initialize" if era == versions.LEGACY else "server/discover"]
 
@@ -84,8 +81,7 @@ async def test_a_legacy_server_is_told_the_instance_s_capabilities() -> None:
 
 
 async def test_a_server_that_exits_when_it_is_probed_is_started_again_and_only_initialized() -> None:
-    script = {key: value for key, value in legacy_script().items() if key != "server/discover"}
-    stage = Stage(script, kind=Mortal)
+    stage = Stage({key: value for key, value in legacy_script().items() if key != "server/discover"}, kind=Mortal)
     await stage.ready()
     assert [connection.methods()[:2] for connection in stage.connections] == [
         ["server/discover", "initialize"],
@@ -167,8 +163,7 @@ async def test_a_server_that_keeps_failing_is_given_up_with_a_sentence_until_it_
 
 
 @pytest.mark.usefixtures("brisk")
-async def test_a_server_that_worked_is_tried_again_before_those_who_wait_are_told() -> None:
-    stage = Stage()
+async def test_a_server_that_worked_is_tried_again_before_those_who_wait_are_told(stage: Stage) -> None:
     connection = await stage.ready()
     stage.instance.stats.add(0.1, erred=False)
     stage.script = BROKEN
@@ -227,8 +222,7 @@ async def test_a_server_that_says_nothing_is_checked_and_stays_if_it_answers(
 
 
 @pytest.mark.usefixtures("watchful")
-async def test_a_server_that_leaves_checks_unanswered_is_ended_and_comes_back_when_it_is_needed() -> None:
-    stage = Stage()
+async def test_a_server_that_leaves_checks_unanswered_is_ended_and_comes_back_when_it_is_needed(stage: Stage) -> None:
     connection = await stage.ready()
     await until(lambda: connection.stopped, "it is ended")
     one = stage.instance
@@ -239,15 +233,13 @@ async def test_a_server_that_leaves_checks_unanswered_is_ended_and_comes_back_wh
 
 
 @pytest.mark.usefixtures("watchful")
-async def test_a_server_with_a_call_in_flight_is_left_in_peace() -> None:
-    stage = Stage()
+async def test_a_server_with_a_call_in_flight_is_left_in_peace(stage: Stage) -> None:
     connection = await stage.ready()
     connection.request(b'"tools/call"', b"{}", Nobody())
-    state = stage.instance._supervisor.state
-    looked: list[float] = [state.check_at]
+    looked: list[float] = [stage.instance.supervisor.state.check_at]
 
     def has_looked() -> bool:
-        now = stage.instance._supervisor.state.check_at
+        now = stage.instance.supervisor.state.check_at
         looked.extend([now] if now != looked[-1] else [])
         return len(looked) > 3 * CHECKS_MISSED
 
@@ -276,8 +268,8 @@ async def test_a_server_with_something_in_flight_or_promised_is_not_idle() -> No
         (lambda: stage.audience.owing.add(connection), stage.audience.owing.clear),
     ):
         begin()
-        used = one._supervisor.state.used
-        await until(lambda used=used: one._supervisor.state.used > used + 0.05, "it counts as used")
+        used = one.supervisor.state.used
+        await until(lambda used=used: one.supervisor.state.used > used + 0.05, "it counts as used")
         assert one.state == READY
         end()
     await until(lambda: one.state == IDLE, "it is ended")
@@ -304,8 +296,7 @@ def test_what_is_behind_a_url_is_neither_checked_nor_given_up() -> None:
     assert (terms.checked, terms.limit) == (False, None)
 
 
-async def test_one_that_ended_while_somebody_is_subscribed_comes_back_by_itself() -> None:
-    stage = Stage()
+async def test_one_that_ended_while_somebody_is_subscribed_comes_back_by_itself(stage: Stage) -> None:
     connection = await stage.ready()
     stage.instance.subscriptions.hold("r:1", "somebody")
     connection.end("it fell over")

@@ -9,12 +9,7 @@ import pytest
 
 from hearth.errors import HearthError, UpstreamError
 from hearth.upstreams.connection import Owner
-from hearth.upstreams.supervision import (
-    READY,
-    RETIRED,
-    STARTING,
-    STOPPING,
-)
+from hearth.upstreams.supervision import READY, RETIRED, STARTING, STOPPING
 from hearth.upstreams.supervisor import Terminations, drain
 from unit.conversations import Scripted, until
 from unit.staged_instances import BROKEN, Nobody, Stage, Turn
@@ -34,8 +29,7 @@ async def test_a_server_that_is_lost_takes_no_calls_and_the_next_start_waits_for
 
     order: list[str] = []
     stage = Stage(kind=Slow)
-    connection = await stage.ready()
-    stage.instance.lost(connection)
+    stage.instance.lost(await stage.ready())
     one = stage.instance
     assert (one.state, one.open, one.connection, one.restarts) == (STOPPING, False, None, 1)
     assert one.error == "it closed its input or output"
@@ -46,8 +40,7 @@ async def test_a_server_that_is_lost_takes_no_calls_and_the_next_start_waits_for
     assert stage.audience.count("ended") == 1
 
 
-async def test_the_end_of_a_process_is_told_once_and_its_reason_is_kept() -> None:
-    stage = Stage()
+async def test_the_end_of_a_process_is_told_once_and_its_reason_is_kept(stage: Stage) -> None:
     connection = await stage.ready()
     stage.instance.lost(connection)
     connection.end("it ended by itself (exit code 3)")
@@ -64,8 +57,7 @@ async def test_the_last_words_of_a_server_that_ended_are_in_its_error() -> None:
     assert stage.instance.error == "it ended by itself (signal 9); its last words: out of memory"
 
 
-async def test_what_a_former_connection_says_of_its_end_does_not_touch_its_successor() -> None:
-    stage = Stage()
+async def test_what_a_former_connection_says_of_its_end_does_not_touch_its_successor(stage: Stage) -> None:
     former = await stage.ready()
     former.end("it ended")
     successor = await stage.ready()
@@ -75,16 +67,14 @@ async def test_what_a_former_connection_says_of_its_end_does_not_touch_its_succe
     assert stage.audience.count("ended") == 1
 
 
-async def test_what_is_watched_is_watched_again_after_a_restart() -> None:
-    stage = Stage()
+async def test_what_is_watched_is_watched_again_after_a_restart(stage: Stage) -> None:
     stage.instance.subscriptions.hold("r:1", "somebody")
     (await stage.ready()).end("it ended")
     await stage.ready()
     assert ["resources/subscribe" in connection.methods() for connection in stage.connections] == [True, True]
 
 
-async def test_a_restarted_server_is_at_no_log_level_yet() -> None:
-    stage = Stage()
+async def test_a_restarted_server_is_at_no_log_level_yet(stage: Stage) -> None:
     connection = await stage.ready()
     stage.instance.log_level = "debug"
     connection.end("it ended")
@@ -162,7 +152,7 @@ async def test_an_instance_that_is_retired_while_its_failed_start_is_being_ended
             await self.may_end.wait()
             await super().stop()
 
-    stage = Stage({"initialize": -32600, "server/discover": -32601}, kind=Stubborn)
+    stage = Stage(BROKEN, kind=Stubborn)
     starting = asyncio.create_task(stage.instance.ensure())
     await until(lambda: stage.connections, "it is being started")
     connection = stage.connections[0]
@@ -177,8 +167,7 @@ async def test_an_instance_that_is_retired_while_its_failed_start_is_being_ended
     assert connection.stopped
 
 
-async def test_an_outdated_instance_finishes_its_calls_before_it_ends() -> None:
-    stage = Stage()
+async def test_an_outdated_instance_finishes_its_calls_before_it_ends(stage: Stage) -> None:
     connection = await stage.ready()
     number = connection.request(b'"tools/call"', b"{}", Nobody())
     finishing = asyncio.create_task(drain(stage.instance, 60))
@@ -199,8 +188,7 @@ class _Failing(Nobody):
         self.problems.append(str(problem))
 
 
-async def test_an_outdated_instance_does_not_wait_for_its_calls_for_ever() -> None:
-    stage = Stage()
+async def test_an_outdated_instance_does_not_wait_for_its_calls_for_ever(stage: Stage) -> None:
     connection = await stage.ready()
     waiter = _Failing()
     connection.request(b'"tools/call"', b"{}", waiter)
@@ -212,8 +200,7 @@ async def test_an_outdated_instance_does_not_wait_for_its_calls_for_ever() -> No
     ]
 
 
-async def test_an_instance_that_is_outdated_while_it_is_started_is_not_open() -> None:
-    stage = Stage()
+async def test_an_instance_that_is_outdated_while_it_is_started_is_not_open(stage: Stage) -> None:
     starting = asyncio.create_task(stage.instance.ensure())
     await until(lambda: stage.instance.state == STARTING, "it is being started")
     stage.instance.mark_stale()

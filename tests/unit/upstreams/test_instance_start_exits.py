@@ -177,9 +177,8 @@ async def test_a_modern_server_that_is_killed_once_while_it_opens_is_opened_agai
 
 
 async def test_a_failure_of_the_code_that_reads_lists_again_is_a_failure_of_the_instance(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stage = Stage()
     connection = await stage.ready()
 
     async def defect(*_: object) -> None:

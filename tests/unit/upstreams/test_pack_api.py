@@ -19,9 +19,10 @@ from hearth.hub.sessions import Session
 from hearth.upstreams import pack_api
 from hearth.upstreams.pack_api import Arguments, CallContext, Pack, PackConnection, PackPrompt, PackResource, PackTool
 from hearth.wire import json as wire
-from unit.conversations import until
+from unit.conversations import Hearer, until
 from unit.hub.outlets import Kept
 from unit.hub.whole_hub import ENVELOPE
+from unit.staged_instances import Nobody
 
 ANY = {"type": "object"}
 
@@ -160,8 +161,7 @@ class Caller:
         return await self.answer(self.begin(method, meta, **params))
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        result: dict[str, Any] = (await self.ask("tools/call", name=f"hearth__{tool}", arguments=arguments))["result"]
-        return result
+        return (await self.ask("tools/call", name=f"hearth__{tool}", arguments=arguments))["result"]
 
 
 @pytest.fixture
@@ -169,6 +169,11 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     found = Stage(tmp_path)
     yield found
     await found.hub.stop()
+
+
+@pytest.fixture
+def client(stage: Stage) -> Caller:
+    return stage.client()
 
 
 ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
@@ -185,15 +190,13 @@ async def test_a_pack_is_listed_and_called_in_both_eras(stage: Stage, era: str) 
     assert found["structuredContent"] == {"text": "é"}
     assert json.loads(found["content"][0]["text"]) == {"text": "é"}
     assert ("resultType" in found) == (era == "modern")
-    read = (await client.ask("resources/read", uri="small:one"))["result"]
-    assert read["contents"][0]["text"] == "content"
+    assert (await client.ask("resources/read", uri="small:one"))["result"]["contents"][0]["text"] == "content"
     got = (await client.ask("prompts/get", name="hearth__greet", arguments={"who": "you"}))["result"]
     assert got["messages"][0]["content"]["text"] == "Hello you"
     assert stage.hub.servers["hearth"].describe()["calls"] >= 1  # type: ignore[operator]
 
 
-async def test_the_context_is_the_session_and_not_what_the_request_says(stage: Stage) -> None:
-    client = stage.client("legacy")
+async def test_the_context_is_the_session_and_not_what_the_request_says(client: Caller, stage: Stage) -> None:
     meta = {"io.modelcontextprotocol/clientInfo": {"name": "forged"}, "hearth/agentId": "other", "role": "lead"}
     await client.ask("tools/call", meta, name="hearth__echo", arguments={"text": "x"})
     (context,) = stage.pack.contexts
@@ -223,8 +226,7 @@ async def test_a_cancelled_call_cancels_its_handler_and_has_no_answer(stage: Sta
     assert id not in [each.get("id") for each in client.heard()]
 
 
-async def test_calls_cancelled_before_their_handlers_start_leave_nothing_behind(stage: Stage) -> None:
-    client = stage.client()
+async def test_calls_cancelled_before_their_handlers_start_leave_nothing_behind(client: Caller, stage: Stage) -> None:
     await client.call("echo", text="on")
     for _ in range(3):
         id = client.begin("tools/call", name="hearth__hang", arguments={})
@@ -236,8 +238,7 @@ async def test_calls_cancelled_before_their_handlers_start_leave_nothing_behind(
     await until(lambda: not connection._tasks and not connection._contexts, "nothing is left of cancelled calls")
 
 
-async def test_a_call_that_is_cancelled_ends_for_those_who_follow_events(stage: Stage) -> None:
-    client = stage.client()
+async def test_a_call_that_is_cancelled_ends_for_those_who_follow_events(client: Caller, stage: Stage) -> None:
     with EVENTS.subscribe() as following:
         id = client.begin("tools/call", name="hearth__hang", arguments={})
         await until(lambda: bool(stage.made and stage.pack.contexts), "the handler runs")
@@ -251,17 +252,15 @@ async def test_a_call_that_is_cancelled_ends_for_those_who_follow_events(stage: 
 async def test_a_handler_that_hangs_is_ended_by_the_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatcher, "INTERVAL_SECONDS", 0.01)
     stage = Stage(tmp_path, call_timeout=0.05)
-    client = stage.client()
-    answer = await client.ask("tools/call", name="hearth__hang", arguments={})
+    answer = await stage.client().ask("tools/call", name="hearth__hang", arguments={})
     assert "call_timeout" in answer["error"]["message"]
     await until(lambda: stage.pack.given_up == ["cancelled"], "the handler is cancelled")
     await stage.hub.stop()
 
 
 async def test_a_failure_is_a_result_and_an_unforeseen_one_is_logged(
-    stage: Stage, caplog: pytest.LogCaptureFixture
+    client: Caller, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = stage.client()
     told = await client.call("fail", told=True)
     assert (told["isError"], told["content"][0]["text"]) == (True, "it is too late")
     unforeseen = await client.call("fail")
@@ -274,8 +273,7 @@ async def test_a_failure_is_a_result_and_an_unforeseen_one_is_logged(
     assert (await client.call("echo", text="on"))["isError"] is False
 
 
-async def test_arguments_are_checked_before_the_handler_runs(stage: Stage) -> None:
-    client = stage.client()
+async def test_arguments_are_checked_before_the_handler_runs(client: Caller, stage: Stage) -> None:
     refused = await client.call("echo", text=1)
     assert refused["isError"] is True
     assert refused["content"][0]["text"] == "tool 'echo': arguments.text must be string"
@@ -284,17 +282,14 @@ async def test_arguments_are_checked_before_the_handler_runs(stage: Stage) -> No
     assert gone["error"]["code"] == -32602
 
 
-async def test_calls_run_at_the_same_time(stage: Stage) -> None:
-    client = stage.client()
+async def test_calls_run_at_the_same_time(client: Caller, stage: Stage) -> None:
     ids = [client.begin("tools/call", name="hearth__wait", arguments={"n": n}) for n in range(20)]
     await until(lambda: bool(stage.made) and len(stage.pack.contexts) == 20, "all of them run")
     stage.pack.release.set()
-    answers = [(await client.answer(id))["result"]["content"][0]["text"] for id in ids]
-    assert answers == [str(n) for n in range(20)]
+    assert [(await client.answer(id))["result"]["content"][0]["text"] for id in ids] == [str(n) for n in range(20)]
 
 
-async def test_a_busy_pack_holds_the_daemon(stage: Stage) -> None:
-    client = stage.client()
+async def test_a_busy_pack_holds_the_daemon(client: Caller, stage: Stage) -> None:
     await client.call("echo", text="x")
     stage.hub.close_session(client.session)
     assert not stage.hub.busy()
@@ -302,8 +297,7 @@ async def test_a_busy_pack_holds_the_daemon(stage: Stage) -> None:
     assert stage.hub.busy()
 
 
-async def test_a_reload_switches_the_pack_off_and_on(stage: Stage) -> None:
-    client = stage.client()
+async def test_a_reload_switches_the_pack_off_and_on(client: Caller, stage: Stage) -> None:
     await client.ask("tools/list")
     first = stage.pack
     stage.hub.apply(Config())
@@ -315,8 +309,7 @@ async def test_a_reload_switches_the_pack_off_and_on(stage: Stage) -> None:
     assert stage.pack is not first
 
 
-async def test_a_stopped_pack_tells_who_waits(stage: Stage) -> None:
-    client = stage.client()
+async def test_a_stopped_pack_tells_who_waits(client: Caller, stage: Stage) -> None:
     id = client.begin("tools/call", name="hearth__hang", arguments={})
     await until(lambda: bool(stage.made and stage.pack.contexts), "the handler runs")
     await stage.hub.stop()
@@ -328,21 +321,11 @@ async def test_a_start_that_fails_is_a_failed_server(tmp_path: Path) -> None:
     def create() -> Pack:
         raise RuntimeError("no disk")
 
-    class Nobody:
-        def noticed(self, *_: object) -> None: ...
-        def asked(self, *_: object) -> None: ...
-        def lost(self, *_: object) -> None: ...
-        def closed(self, *_: object) -> None: ...
-
-    connection = PackConnection("p", Nobody(), create, 1000)
+    connection = PackConnection("p", Hearer(), create, 1000)
     with pytest.raises(UpstreamError, match="no disk"):
         await connection.open()
     with pytest.raises(UpstreamError, match="does not run"):
-        connection.request(b'"ping"', b"{}", pack_api_waiter())
-
-
-def pack_api_waiter() -> Any:
-    return object()
+        connection.request(b'"ping"', b"{}", Nobody())
 
 
 def test_a_waiter_or_the_call_behind_it_tells_the_session() -> None:

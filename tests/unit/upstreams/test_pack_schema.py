@@ -18,8 +18,7 @@ SCHEMA = {
 
 
 @pytest.mark.parametrize(
-    "value",
-    [{"name": "x"}, {"name": "x", "count": 3.0}, {"name": "x", "count": None, "kind": "b", "items": [1, 2.5]}],
+    "value", [{"name": "x"}, {"name": "x", "count": 3.0}, {"name": "x", "count": None, "kind": "b", "items": [1, 2.5]}]
 )
 def test_what_fits_has_no_problem(value: object) -> None:
     pack_schema.refuse_unsupported(SCHEMA)

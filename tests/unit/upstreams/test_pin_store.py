@@ -62,8 +62,7 @@ def test_of_a_pinned_server_nothing_is_withheld_because_of_the_era_that_came_fir
         "legacy": offering(era="legacy", tools=[tool]),
         "modern": offering(era="modern", tools=[tool | {"outputSchema": {"type": "array"}}]),
     }
-    kept = ServerCatalogs(ServerSpec(name="s", command="true"), None)
-    vetting = ToolPinning("s", kept, pins)
+    vetting = ToolPinning("s", ServerCatalogs(ServerSpec(name="s", command="true"), None), pins)
     for era in (first, *(era for era in lists if era != first)):
         vetting.see(b"{}", lists[era], is_pinned=True)
         assert vetting.withheld(lists[era]) == set()

@@ -28,50 +28,45 @@ def instances(*found: Instance) -> int:
 @pytest.mark.parametrize("mode", ["shared", "workspace"])
 @pytest.mark.parametrize("first", [LEGACY, MODERN])
 async def test_a_server_that_speaks_both_eras_is_one_process_in_the_era_of_its_first_client(
-    learned: Path, first: ClientContext, mode: str
+    dual: StagedServer, first: ClientContext, mode: str
 ) -> None:
-    server = StagedServer(learned, dual_script())
-    server.mode = mode  # type: ignore[assignment]
+    dual.mode = mode  # type: ignore[assignment]
     place = first._replace(cwd="/a")
-    one = await server.ensure(place)
+    one = await dual.ensure(place)
     for era in (versions.LEGACY, versions.MODERN):
-        assert await server.ensure(place._replace(session="3", era=era)) is one
-    assert (one.era, len(server.connections)) == (first.era, 1)
+        assert await dual.ensure(place._replace(session="3", era=era)) is one
+    assert (one.era, len(dual.connections)) == (first.era, 1)
     # The era is remembered.
-    second = LEGACY if first is MODERN else MODERN
-    assert (await server.again().ensure(second)).era == first.era
+    assert (await dual.again().ensure(LEGACY if first is MODERN else MODERN)).era == first.era
 
 
-async def test_clients_of_both_eras_that_come_together_share_one_process(learned: Path) -> None:
-    server = StagedServer(learned, dual_script())
-    found = await asyncio.gather(*map(server.ensure, (LEGACY, MODERN, ClientContext("3", versions.LEGACY))))
-    assert (instances(*found), len(server.connections)) == (1, 1)
+async def test_clients_of_both_eras_that_come_together_share_one_process(dual: StagedServer) -> None:
+    found = await asyncio.gather(*map(dual.ensure, (LEGACY, MODERN, ClientContext("3", versions.LEGACY))))
+    assert (instances(*found), len(dual.connections)) == (1, 1)
 
 
-async def test_a_server_that_is_known_to_speak_the_modern_era_runs_in_it_for_everybody(learned: Path) -> None:
-    server = StagedServer(learned, dual_script())
-    server._traits.note_era(server.spec, versions.LEGACY, versions.LEGACY)
-    server._traits.note_era(server.spec, versions.MODERN, versions.MODERN)
-    assert instances(await server.ensure(LEGACY), await server.ensure(MODERN)) == 1
-    assert [instance.era for instance in server.instances.values()] == [versions.MODERN]
+async def test_a_server_that_is_known_to_speak_the_modern_era_runs_in_it_for_everybody(dual: StagedServer) -> None:
+    dual._traits.note_era(dual.spec, versions.LEGACY, versions.LEGACY)
+    dual._traits.note_era(dual.spec, versions.MODERN, versions.MODERN)
+    assert instances(await dual.ensure(LEGACY), await dual.ensure(MODERN)) == 1
+    assert [instance.era for instance in dual.instances.values()] == [versions.MODERN]
 
 
-async def test_a_server_that_asks_is_tried_in_the_modern_era_before_its_isolation_rises(learned: Path) -> None:
-    server = StagedServer(learned, dual_script())
-    former = await server.ensure(LEGACY)
-    server.learn(isolation.QUESTION)
-    server.learn(isolation.QUESTION)
+async def test_a_server_that_asks_is_tried_in_the_modern_era_before_its_isolation_rises(dual: StagedServer) -> None:
+    former = await dual.ensure(LEGACY)
+    dual.learn(isolation.QUESTION)
+    dual.learn(isolation.QUESTION)
     assert former.obsolete
-    one = await server.ensure(LEGACY)
-    assert (one.era, server.mode) == (versions.MODERN, "shared")
-    assert await server.ensure(MODERN) is one
-    successor = server.again()
+    one = await dual.ensure(LEGACY)
+    assert (one.era, dual.mode) == (versions.MODERN, "shared")
+    assert await dual.ensure(MODERN) is one
+    successor = dual.again()
     assert ((await successor.ensure(LEGACY)).era, successor.mode) == (versions.MODERN, "shared")
     # Questions of the legacy process in its last calls change nothing. A modern process must not ask like that.
-    server.learn(isolation.QUESTION, versions.LEGACY)
-    assert (server.mode, one.obsolete) == ("shared", False)
-    server.learn(isolation.QUESTION, versions.MODERN)
-    assert server.mode == "session"
+    dual.learn(isolation.QUESTION, versions.LEGACY)
+    assert (dual.mode, one.obsolete) == ("shared", False)
+    dual.learn(isolation.QUESTION, versions.MODERN)
+    assert dual.mode == "session"
 
 
 @pytest.mark.parametrize("mode", ["auto", "workspace"])
@@ -137,16 +132,15 @@ async def test_a_server_that_exits_when_it_is_tried_in_the_modern_era_is_tried_o
 
 
 async def test_a_server_that_needs_a_process_for_each_era_keeps_them_while_the_daemon_runs(
-    learned: Path, monkeypatch: pytest.MonkeyPatch
+    dual: StagedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = StagedServer(learned, dual_script())
-    server._traits.note_era(server.spec, versions.MODERN, versions.MODERN)
-    assert server.need_both()
+    dual._traits.note_era(dual.spec, versions.MODERN, versions.MODERN)
+    assert dual.need_both()
     much_later = time.time() + ONLY_SECONDS + 1
     monkeypatch.setattr("time.time", lambda: much_later)
-    assert server.need_both()
-    assert [(await server.ensure(each)).era for each in (LEGACY, MODERN)] == [versions.LEGACY, versions.MODERN]
-    assert (await server.again().ensure(LEGACY)).era == versions.MODERN, "another daemon finds it out again"
+    assert dual.need_both()
+    assert [(await dual.ensure(each)).era for each in (LEGACY, MODERN)] == [versions.LEGACY, versions.MODERN]
+    assert (await dual.again().ensure(LEGACY)).era == versions.MODERN, "another daemon finds it out again"
 
 
 async def test_a_server_that_offers_less_in_the_other_era_has_a_process_for_each(learned: Path) -> None:
@@ -176,13 +170,12 @@ async def test_tools_of_two_folders_do_not_tell_what_an_era_lacks(learned: Path)
     assert len(server.connections) == 2
 
 
-async def test_a_server_that_needs_a_process_for_each_era_offers_to_each_what_its_own_has(learned: Path) -> None:
-    server = StagedServer(learned, dual_script())
-    server.update_catalog(await server.ensure(LEGACY))
-    assert server.catalog_for(MODERN) is not None
-    assert server.need_both()
-    assert server.catalog_for(LEGACY) is not None
-    assert server.catalog_for(MODERN) is None
+async def test_a_server_that_needs_a_process_for_each_era_offers_to_each_what_its_own_has(dual: StagedServer) -> None:
+    dual.update_catalog(await dual.ensure(LEGACY))
+    assert dual.catalog_for(MODERN) is not None
+    assert dual.need_both()
+    assert dual.catalog_for(LEGACY) is not None
+    assert dual.catalog_for(MODERN) is None
 
 
 @pytest.mark.parametrize("spec", [{"era": "legacy"}, {"era": "client"}, {"isolation": "shared"}])
@@ -205,8 +198,7 @@ async def test_a_server_that_speaks_one_era_is_one_process_for_clients_of_both(
     learned: Path, script: dict[str, object], era: str, first: ClientContext
 ) -> None:
     server = StagedServer(learned, script)
-    second = MODERN if first is LEGACY else LEGACY
-    one, other = await server.ensure(first), await server.ensure(second)
+    one, other = await server.ensure(first), await server.ensure(MODERN if first is LEGACY else LEGACY)
     assert one is other
     assert one.era == era
     assert list(server.instances.values()) == [one]
@@ -215,8 +207,7 @@ async def test_a_server_that_speaks_one_era_is_one_process_for_clients_of_both(
     assert {instance for instance, _ in server.retired} == started - {one}
 
 
-async def test_a_server_that_was_found_to_speak_one_era_only_is_not_asked_again(learned: Path) -> None:
-    server = StagedServer(learned)
+async def test_a_server_that_was_found_to_speak_one_era_only_is_not_asked_again(server: StagedServer) -> None:
     await server.ensure(MODERN)
     await server.ensure(LEGACY)
     assert len(server.connections) == 1
@@ -225,8 +216,7 @@ async def test_a_server_that_was_found_to_speak_one_era_only_is_not_asked_again(
     assert (instance.wanted, len(successor.connections)) == (versions.LEGACY, 1)
 
 
-async def test_everybody_waits_for_the_one_who_finds_out_which_era_it_is(learned: Path) -> None:
-    server = StagedServer(learned)
+async def test_everybody_waits_for_the_one_who_finds_out_which_era_it_is(server: StagedServer) -> None:
     found = await asyncio.gather(*(server.ensure(tenant) for tenant in (MODERN, LEGACY, ClientContext("3"), LEGACY)))
     assert (instances(*found), len(server.connections)) == (1, 1)
 
@@ -332,9 +322,8 @@ async def test_what_a_client_s_own_process_offers_counts_first_in_its_own_era_be
     ],
 )
 async def test_a_server_that_asks_is_shared_more_narrowly_from_then_on(
-    learned: Path, events: list[isolation.Event], mode: str
+    server: StagedServer, events: list[isolation.Event], mode: str
 ) -> None:
-    server = StagedServer(learned)
     assert server.mode == "shared"
     # Tried in the modern era already.
     one = await server.ensure(MODERN)
@@ -349,8 +338,7 @@ async def test_a_server_that_asks_is_shared_more_narrowly_from_then_on(
     assert other.mode == mode
 
 
-async def test_what_was_learned_again_changes_nothing(learned: Path) -> None:
-    server = StagedServer(learned)
+async def test_what_was_learned_again_changes_nothing(server: StagedServer) -> None:
     server.learn(isolation.ROOTS)
     one = await server.ensure(LEGACY)
     server.learn(isolation.ROOTS)
@@ -383,8 +371,7 @@ async def test_who_waits_for_an_instance_that_is_no_longer_right_gets_the_one_th
     assert (found.mode, found.open) == ("workspace", True)
 
 
-async def test_who_never_gets_the_right_one_is_told(learned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = StagedServer(learned)
+async def test_who_never_gets_the_right_one_is_told(server: StagedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     ready = Instance._ready
 
     def outdated(instance: Instance, begun: float) -> None:

@@ -13,6 +13,7 @@ from hearth.upstreams.server import Server
 from hearth.upstreams.stdio import StdioConnection
 from hearth.upstreams.supervision import FAILED, READY, STARTING, STOPPED
 from unit.conversations import Hearer, dual_script, until
+from unit.staged_instances import Nobody
 from unit.staged_servers import LEGACY, MODERN, StagedServer
 
 # --- connecting
@@ -114,11 +115,6 @@ async def test_an_instance_that_nobody_came_to_use_is_ended_too(learned: Path) -
 
 
 async def test_an_unused_instance_with_something_in_flight_is_ended_only_afterwards(learned: Path) -> None:
-    class Nobody:
-        def answered(self, message: object) -> None: ...
-        def failed(self, problem: object) -> None: ...
-        def progressed(self, params: object) -> None: ...
-
     server = StagedServer(learned, instance_idle=0.01)
     one = await server.ensure(LEGACY)
     connection = server.connections[0]
@@ -130,8 +126,7 @@ async def test_an_unused_instance_with_something_in_flight_is_ended_only_afterwa
     await until(lambda: server.retired, "it is ended")
 
 
-async def test_a_server_that_is_no_longer_configured_takes_nobody(learned: Path) -> None:
-    server = StagedServer(learned)
+async def test_a_server_that_is_no_longer_configured_takes_nobody(server: StagedServer) -> None:
     one = await server.ensure(LEGACY)
     server.mark_stale(5.0)
     assert server.retired == [(one, 5.0)]
@@ -152,7 +147,7 @@ async def test_all_instances_are_ended_together(learned: Path) -> None:
 
 async def test_the_status_tells_the_best_that_can_be_said_and_every_instance(learned: Path) -> None:
     server = StagedServer(learned, isolation="session")
-    assert (server.state, server.error, server.pids) == (STOPPED, None, [])
+    assert (server.state, server.error, server.instances.pids) == (STOPPED, None, [])
     assert server.describe()["tools"] is None
     good = await server.ensure(ClientContext("1", versions.LEGACY))
     server.update_catalog(good)
@@ -166,10 +161,7 @@ async def test_the_status_tells_the_best_that_can_be_said_and_every_instance(lea
     assert (shown["era"], shown["isolation"], shown["tools"]) == (versions.LEGACY, "session", 1)
     listed = shown["instances"]
     assert isinstance(listed, list)
-    assert [(item["place"], item["state"], item["sessions"]) for item in listed] == [
-        ("1", READY, 1),
-        ("2", FAILED, 0),
-    ]
+    assert [(item["place"], item["state"], item["sessions"]) for item in listed] == [("1", READY, 1), ("2", FAILED, 0)]
 
 
 async def test_a_server_that_is_being_started_says_so(learned: Path) -> None:
@@ -199,8 +191,7 @@ async def test_figures_outlive_the_instance_that_they_came_from(learned: Path) -
     assert [each["calls"] for each in told["instances"]] == [1]  # type: ignore[attr-defined]
 
 
-async def test_a_renewed_server_gets_instances_without_a_past(learned: Path) -> None:
-    server = StagedServer(learned)
+async def test_a_renewed_server_gets_instances_without_a_past(server: StagedServer) -> None:
     former = await server.ensure(LEGACY)
     assert server.renew(7.0) == 1
     assert former.obsolete

@@ -31,6 +31,11 @@ class Reader:
             await asyncio.sleep(0)
 
 
+@pytest.fixture
+def reader() -> Reader:
+    return Reader()
+
+
 def said(*numbers: int) -> bytes:
     return b"".join(message(number) + b"\n" for number in numbers)
 
@@ -39,15 +44,13 @@ def message(number: int) -> bytes:
     return b'{"jsonrpc":"2.0","method":"m","n":%d}' % number
 
 
-def test_what_is_within_the_budget_is_handled_at_once_and_holds_nothing() -> None:
-    reader = Reader()
+def test_what_is_within_the_budget_is_handled_at_once_and_holds_nothing(reader: Reader) -> None:
     numbers = list(range(TURN_MESSAGES))
     reader.intake.receive(said(*numbers))
     assert (reader.portions, reader.held) == ([numbers], [])
 
 
-async def test_what_is_over_the_budget_waits_for_its_turn_and_holds_the_pipe_meanwhile() -> None:
-    reader = Reader()
+async def test_what_is_over_the_budget_waits_for_its_turn_and_holds_the_pipe_meanwhile(reader: Reader) -> None:
     numbers = list(range(3 * TURN_MESSAGES + 1))
     reader.intake.receive(said(*numbers))
     assert (reader.numbers, reader.held) == (numbers[:TURN_MESSAGES], [True])
@@ -58,8 +61,7 @@ async def test_what_is_over_the_budget_waits_for_its_turn_and_holds_the_pipe_mea
     assert max(map(len, reader.portions)) == TURN_MESSAGES
 
 
-async def test_messages_in_an_array_count_one_by_one() -> None:
-    reader = Reader()
+async def test_messages_in_an_array_count_one_by_one(reader: Reader) -> None:
     numbers = list(range(3 * TURN_MESSAGES))
     reader.intake.receive(b"[%b]\n" % b",".join(map(message, numbers)))
     assert reader.numbers == numbers[:TURN_MESSAGES]
@@ -67,8 +69,7 @@ async def test_messages_in_an_array_count_one_by_one() -> None:
     assert (reader.numbers, max(map(len, reader.portions))) == (numbers, TURN_MESSAGES)
 
 
-async def test_what_is_read_once_more_comes_behind_what_waits() -> None:
-    reader = Reader()
+async def test_what_is_read_once_more_comes_behind_what_waits(reader: Reader) -> None:
     data = said(*range(4 * TURN_MESSAGES))
     half = len(data) // 2 + 3
     reader.intake.receive(data[:half])
@@ -77,15 +78,12 @@ async def test_what_is_read_once_more_comes_behind_what_waits() -> None:
     assert reader.numbers == list(range(4 * TURN_MESSAGES))
 
 
-def test_one_long_line_is_not_cut() -> None:
-    reader = Reader()
-    data = said(1).replace(b'"m"', b'"%b"' % (b"m" * 100_000))
-    reader.intake.receive(data)
+def test_one_long_line_is_not_cut(reader: Reader) -> None:
+    reader.intake.receive(said(1).replace(b'"m"', b'"%b"' % (b"m" * 100_000)))
     assert reader.numbers == [1]
 
 
-async def test_what_waits_of_a_server_that_has_exited_is_handled_at_once() -> None:
-    reader = Reader()
+async def test_what_waits_of_a_server_that_has_exited_is_handled_at_once(reader: Reader) -> None:
     numbers = list(range(3 * TURN_MESSAGES))
     reader.intake.receive(said(*numbers))
     reader.intake.release()
@@ -108,8 +106,7 @@ async def test_an_exit_that_is_noticed_over_a_message_changes_no_order() -> None
     assert reader.numbers == list(range(3 * TURN_MESSAGES))
 
 
-async def test_what_waits_is_dropped_when_the_server_is_given_up_and_the_pipe_stays_held() -> None:
-    reader = Reader()
+async def test_what_waits_is_dropped_when_the_server_is_given_up_and_the_pipe_stays_held(reader: Reader) -> None:
     reader.intake.receive(said(*range(3 * TURN_MESSAGES)))
     reader.intake.close()
     for _ in range(5):

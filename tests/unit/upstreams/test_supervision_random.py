@@ -154,8 +154,7 @@ class World(RuleBasedStateMachine):
             self.may_start_at = self.now + GIVEN_UP_SECONDS
         else:
             # Added as the policy adds: the difference of two sums is not exact.
-            longest = LONGEST_PAUSE_SECONDS * (1 + JITTER_SHARE)
-            assert self.state.until <= self.now + longest, "the pause is too long"
+            assert self.state.until <= self.now + LONGEST_PAUSE_SECONDS * (1 + JITTER_SHARE), "the pause is too long"
             if self.failures == 1:
                 assert pause <= 0.0, "the first failure is not forgiven"
             elif self.last_pause < LONGEST_PAUSE_SECONDS:

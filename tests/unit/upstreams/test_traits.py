@@ -21,6 +21,11 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "state/hearth/learned/mcp.json"
 
 
+@pytest.fixture
+def known(path: Path) -> TraitStore:
+    return TraitStore(str(path))
+
+
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records]
 
@@ -30,19 +35,17 @@ def test_of_an_unknown_server_nothing_is_known_and_nothing_is_written(path: Path
     assert not path.parent.exists()
 
 
-def test_what_was_learned_is_known_to_the_next_daemon(path: Path) -> None:
-    first = TraitStore(str(path))
-    first.raise_mode(SPEC, "workspace")
-    first.note_era(SPEC, "modern", "legacy")
+def test_what_was_learned_is_known_to_the_next_daemon(known: TraitStore, path: Path) -> None:
+    known.raise_mode(SPEC, "workspace")
+    known.note_era(SPEC, "modern", "legacy")
     second = TraitStore(str(path)).get(SPEC)
     assert (second.mode, {*second.eras}, second.only) == ("workspace", {"legacy"}, "legacy")
 
 
-def test_a_mode_is_never_lowered(path: Path) -> None:
-    first = TraitStore(str(path))
-    first.raise_mode(SPEC, "session")
-    first.raise_mode(SPEC, "workspace")
-    assert first.get(SPEC).mode == TraitStore(str(path)).get(SPEC).mode == "session"
+def test_a_mode_is_never_lowered(known: TraitStore, path: Path) -> None:
+    known.raise_mode(SPEC, "session")
+    known.raise_mode(SPEC, "workspace")
+    assert known.get(SPEC).mode == TraitStore(str(path)).get(SPEC).mode == "session"
 
 
 @pytest.mark.parametrize(
@@ -59,14 +62,12 @@ def test_a_mode_is_never_lowered(path: Path) -> None:
         {"transport": "sse"},
     ],
 )
-def test_a_changed_entry_starts_anew(path: Path, change: dict[str, object]) -> None:
-    known = TraitStore(str(path))
+def test_a_changed_entry_starts_anew(known: TraitStore, change: dict[str, object]) -> None:
     known.raise_mode(SPEC, "session")
     assert known.get(SPEC.replace(**change)) == NOTHING
 
 
-def test_what_does_not_make_another_server_keeps_what_is_known(path: Path) -> None:
-    known = TraitStore(str(path))
+def test_what_does_not_make_another_server_keeps_what_is_known(known: TraitStore) -> None:
     known.raise_mode(SPEC.replace(env={"A": "1", "B": "2"}), "session")
     same = SPEC.replace(name="b", env={"B": "2", "A": "1"}, start_timeout=3.0, isolation="shared", disabled=True)
     assert known.get(same).mode == "session"
@@ -104,9 +105,8 @@ def test_the_fingerprint_depends_on_the_key(path: Path) -> None:
     ],
 )
 def test_the_eras_that_a_server_speaks_are_remembered(
-    path: Path, notes: list[tuple[str, str]], eras: set[str], only: str | None
+    known: TraitStore, path: Path, notes: list[tuple[str, str]], eras: set[str], only: str | None
 ) -> None:
-    known = TraitStore(str(path))
     for wanted, found in notes:
         known.note_era(SPEC, wanted, found)
     for reader in (known, TraitStore(str(path))):
@@ -120,8 +120,7 @@ def test_the_one_era_of_a_server_is_asked_again_after_a_while(path: Path, monkey
     assert (known.get(SPEC).only, {*known.get(SPEC).eras}) == (None, {"legacy"})
 
 
-def test_nothing_is_read_or_written_without_news(path: Path) -> None:
-    known = TraitStore(str(path))
+def test_nothing_is_read_or_written_without_news(known: TraitStore, path: Path) -> None:
     known.raise_mode(SPEC, "session")
     known.note_era(SPEC, "legacy", "legacy")
     path.unlink()
@@ -194,8 +193,7 @@ def test_an_entry_that_cannot_be_understood_costs_no_other(path: Path, bad: obje
     TraitStore(str(path)).raise_mode(SPEC, "session")
     tree = json.loads(path.read_text())
     other = SPEC.replace(command="other")
-    second = TraitStore(str(path))
-    second.raise_mode(other, "workspace")
+    TraitStore(str(path)).raise_mode(other, "workspace")
     ((fingerprint, _),) = tree["servers"].items()
     path.write_text(
         json.dumps({"version": 1, "servers": {**json.loads(path.read_text())["servers"], fingerprint: bad}})
@@ -228,9 +226,8 @@ def test_a_folder_that_cannot_be_made_is_told_once_and_learning_goes_on(
 
 
 def test_a_disk_that_is_full_leaves_the_former_file_and_no_other(
-    path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    known: TraitStore, path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = TraitStore(str(path))
     known.raise_mode(SPEC, "workspace")
 
     def full(source: str, target: str) -> None:
@@ -252,8 +249,7 @@ def test_a_named_pipe_in_place_of_the_file_holds_nobody(path: Path, caplog: pyte
     assert len(warnings(caplog)) == 1
 
 
-def test_the_mode_in_force_is_the_entrys_or_what_auto_comes_to(path: Path) -> None:
-    known = TraitStore(str(path))
+def test_the_mode_in_force_is_the_entrys_or_what_auto_comes_to(known: TraitStore) -> None:
     assert known.mode(SPEC) == "shared"
     assert known.mode(SPEC, project_scope=True) == "workspace"
     assert known.mode(SPEC.replace(args=("@playwright/mcp",))) == "session"

@@ -1,10 +1,15 @@
 """What the property tests feed: JSON as people and programs write it, damaged JSON, and streams cut anywhere."""
 
 import json
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
+
+from hearth.errors import MessageError
+from hearth.wire.json import parse
 
 REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"a":[1,2,{}]}}}'
 NOTIFICATION = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
@@ -71,5 +76,21 @@ def damaged(draw: st.DrawFn, of: st.SearchStrategy[bytes] | None = None) -> byte
 def chunks(draw: st.DrawFn, data: bytes) -> list[bytes]:
     """The bytes, cut anywhere."""
     cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=8)))
-    borders = [0, *cuts, len(data)]
-    return [data[start:stop] for start, stop in pairwise(borders)]
+    return [data[start:stop] for start, stop in pairwise([0, *cuts, len(data)])]
+
+
+def refusal(line: bytes, read: Callable[[bytes], object] = parse) -> MessageError:
+    """Return the error for what is no message, or nothing else that is read."""
+    with pytest.raises(MessageError) as caught:
+        read(line)
+    return caught.value
+
+
+def request_with(params: bytes, request_id: bytes = b"7") -> bytes:
+    """Return a request."""
+    return b'{"jsonrpc":"2.0","id":%b,"method":"tools/call","params":%b}' % (request_id, params)
+
+
+def nested(depth: int) -> bytes:
+    """Return an object with an array that is nested so deep."""
+    return b'{"a":%b%b}' % (b"[" * depth, b"]" * depth)

@@ -21,8 +21,7 @@ def test_a_frame_is_length_header_length_header_and_payload() -> None:
 def test_any_cut_of_the_stream_gives_the_same_frames(frames: list[tuple[bytes, bytes]], data: st.DataObject) -> None:
     stream = b"".join(encode(header, payload) for header, payload in frames)
     decoder = FrameDecoder()
-    received = [frame for chunk in data.draw(chunks(stream)) for frame in decoder.receive_data(chunk)]
-    assert received == frames
+    assert [frame for chunk in data.draw(chunks(stream)) for frame in decoder.receive_data(chunk)] == frames
     decoder.receive_eof()
 
 

@@ -8,39 +8,13 @@ from hypothesis import strategies as st
 
 from hearth.errors import MessageError
 from hearth.wire import json, scan
-from hearth.wire.json import (
-    BATCH_LIMIT,
-    Kind,
-    Message,
-    Raw,
-    dumps,
-    join,
-    loads,
-    one_line,
-    parse,
-    parse_batch,
-    split,
-)
+from hearth.wire.json import Kind, Raw, dumps, join, loads, one_line, parse, parse_batch, split
 
-from .documents import NOTIFICATION, REQUEST, RESPONSE, damaged, documents, objects, values
+from .documents import NOTIFICATION, REQUEST, RESPONSE, damaged, documents, nested, objects, refusal, request_with
 
 
 def raw(fields: json.Fields) -> dict[str, bytes]:
     return {key: bytes(value) for key, value in fields.items()}
-
-
-def refusal(line: bytes) -> MessageError:
-    with pytest.raises(MessageError) as caught:
-        parse(line)
-    return caught.value
-
-
-def request_with(params: bytes, request_id: bytes = b"7") -> bytes:
-    return b'{"jsonrpc":"2.0","id":%b,"method":"tools/call","params":%b}' % (request_id, params)
-
-
-def nested(depth: int) -> bytes:
-    return b'{"a":%b%b}' % (b"[" * depth, b"]" * depth)
 
 
 # --- kinds
@@ -116,8 +90,7 @@ def test_what_is_no_message_is_refused_with_its_id(line: bytes, code: int, own_i
 
 
 def test_an_escaped_version_and_method_are_read() -> None:
-    message = parse(rb'{"jsonrpc":"\u0032.0","id":1,"method":"tools\/call"}')
-    assert message.method == "tools/call"
+    assert parse(rb'{"jsonrpc":"\u0032.0","id":1,"method":"tools\/call"}').method == "tools/call"
 
 
 # --- the traps
@@ -212,8 +185,7 @@ def test_of_duplicate_keys_the_last_counts_and_is_all_that_is_forwarded() -> Non
 
 
 def test_line_ends_between_tokens_become_spaces() -> None:
-    line = b'{"jsonrpc":"2.0",\r\n"id":1,"method":"x",\n"params":{"a":\r\n1,\r"b":\n"\\n"}}'
-    message = parse(line)
+    message = parse(b'{"jsonrpc":"2.0",\r\n"id":1,"method":"x",\n"params":{"a":\r\n1,\r"b":\n"\\n"}}')
     assert message.params == b'{"a":  1, "b": "\\n"}'
     assert b"\n" not in join(message.fields) and b"\r" not in join(message.fields)
 
@@ -228,97 +200,6 @@ def test_a_line_end_inside_a_string_is_not_json_and_is_not_mended() -> None:
     assert refusal(b'{"jsonrpc":"2.0","id":1,"method":"\\ud800\n"}').rpc_code == -32700
 
 
-# --- batches
-
-
-def shown(items: list[Message | MessageError]) -> list[object]:
-    return [join(item.fields) if isinstance(item, Message) else (item.rpc_code, item.id) for item in items]
-
-
-def batch_refusal(line: bytes) -> MessageError:
-    with pytest.raises(MessageError) as caught:
-        parse_batch(line)
-    return caught.value
-
-
-def test_a_batch_has_its_messages_in_order() -> None:
-    line = b" [" + REQUEST + b" ,\t" + NOTIFICATION + b"," + RESPONSE + b"]\r"
-    assert shown(parse_batch(line).items) == [REQUEST, NOTIFICATION, RESPONSE]
-
-
-def test_a_batch_is_no_message() -> None:
-    error = refusal(b"[" + REQUEST + b"]")
-    assert (error.rpc_code, error.id, str(error)) == (-32600, None, "a message must be a JSON object")
-
-
-@pytest.mark.parametrize(
-    ("element", "code", "own_id"),
-    [
-        (b"1", -32600, None),
-        (b"null", -32600, None),
-        (b'"text"', -32600, None),
-        (b"{}", -32600, None),
-        (b"[]", -32600, None),
-        (b"[" + REQUEST + b"]", -32600, None),
-        (b'{"jsonrpc":"1.0","id":5,"method":"x"}', -32600, b"5"),
-        (b'{"jsonrpc":"2.0","id":"a","method":"\xff"}', -32600, b'"a"'),
-        (b'{"jsonrpc":"2.0","id":"\xff","method":"x"}', -32700, None),
-    ],
-)
-def test_an_element_that_is_no_message_spoils_only_itself(element: bytes, code: int, own_id: bytes | None) -> None:
-    items = parse_batch(b"[" + REQUEST + b"," + element + b"," + NOTIFICATION + b"]").items
-    assert shown(items) == [REQUEST, (code, own_id), NOTIFICATION]
-
-
-@pytest.mark.parametrize(
-    "element",
-    [
-        pytest.param(request_with(rb'"\ud83d"'), id="a lone surrogate"),
-        pytest.param(
-            request_with(rb'"\ud83d\x7fhearth lone surrogate:"'.replace(rb"\x7f", b"\x7f")), id="and its mark"
-        ),
-        pytest.param(request_with(nested(5000)), id="deep nesting"),
-        pytest.param(request_with('"é😀"'.encode()), id="UTF-8"),
-    ],
-)
-def test_what_a_message_may_hold_it_may_hold_in_a_batch(element: bytes) -> None:
-    assert shown(parse_batch(b"[" + element + b"," + NOTIFICATION + b"]").items) == [element, NOTIFICATION]
-
-
-def test_line_ends_between_the_tokens_of_a_batch_become_spaces() -> None:
-    (message,) = parse_batch(b"[\n" + request_with(b"[1,\r\n2]") + b"\n]").items
-    assert isinstance(message, Message) and message.params == b"[1,  2]"
-
-
-@pytest.mark.parametrize("line", [b"[", b"[1", b"[1,]", b"[,1]", b"[1]]", b"[1}", b"[INFO] started", b"[NaN]", b"\xff"])
-def test_what_is_no_array_is_no_batch(line: bytes) -> None:
-    assert batch_refusal(line).rpc_code == -32700
-
-
-def test_an_empty_batch_is_refused() -> None:
-    error = batch_refusal(b" [ ] ")
-    assert (error.rpc_code, error.id) == (-32600, None)
-    assert "at least one" in str(error)
-
-
-@pytest.mark.parametrize("rest", [b"", b',"\\ud83d"'], ids=["usual", "read slowly"])
-def test_a_batch_has_as_many_elements_as_the_limit_says_and_not_one_more(rest: bytes) -> None:
-    def batch(count: int) -> bytes:
-        return b"[" + b",".join([NOTIFICATION] * count) + rest + b"]"
-
-    last = 1 if rest else 0
-    assert len(parse_batch(batch(BATCH_LIMIT - last)).items) == BATCH_LIMIT
-    error = batch_refusal(batch(BATCH_LIMIT - last + 1))
-    assert error.rpc_code == -32600
-    assert f"at most {BATCH_LIMIT} messages" in str(error)
-
-
-def test_a_batch_of_far_too_many_elements_is_json_to_its_end_or_not_json() -> None:
-    many = b"[" + b"1," * 100_000
-    assert "at most" in str(batch_refusal(many + b"1]"))
-    assert batch_refusal(many + b"]").rpc_code == -32700
-
-
 # --- one level
 
 
@@ -330,9 +211,7 @@ def test_split_takes_bytes_and_raw_alike() -> None:
 
 @pytest.mark.parametrize("value", [b"[]", b"1", b"null", b"", b"{", b'{"a"}', b'{"a":}', b"{,}", b'{"a":1,}', b"{}x"])
 def test_split_refuses_what_is_no_object(value: bytes) -> None:
-    with pytest.raises(MessageError) as caught:
-        split(value)
-    assert caught.value.rpc_code == -32602
+    assert refusal(value, split).rpc_code == -32602
 
 
 def test_join_takes_bytes_and_raw_in_one_object_and_leaves_it_as_it_is() -> None:
@@ -367,8 +246,7 @@ def test_any_json_as_params_is_forwarded_byte_for_byte(document: bytes) -> None:
     line = request_with(document.strip())
     message = parse(line)
     assert join(message.fields) == one_line(line)
-    again = parse(join(message.fields))
-    assert raw(again.fields) == raw(message.fields)
+    assert raw(parse(join(message.fields)).fields) == raw(message.fields)
 
 
 @given(objects)
@@ -391,29 +269,6 @@ def test_anything_is_a_message_or_a_typed_error(data: bytes) -> None:
         assert error.rpc_code in (-32700, -32600)
         return
     standard.loads(join(message.fields))
-
-
-@given(documents(st.lists(values, max_size=5)))
-def test_a_batch_is_taken_apart_at_its_own_commas(document: bytes) -> None:
-    elements = list(scan.elements(document))
-    if elements:
-        items = parse_batch(document).items
-        assert len(items) == len(elements)
-    else:
-        assert batch_refusal(document).rpc_code == -32600
-
-
-@given(st.lists(documents(), max_size=3), damaged())
-def test_elements_are_forwarded_byte_for_byte_or_the_whole_is_not_json(params: list[bytes], other: bytes) -> None:
-    lines = [request_with(document.strip()) for document in params]
-    try:
-        items = parse_batch(b"[" + b",".join([*lines, other]) + b"]").items
-    except MessageError as error:
-        assert error.rpc_code in (-32700, -32600)
-        return
-    assert [join(item.fields) for item in items[: len(lines)] if isinstance(item, Message)] == list(
-        map(one_line, lines)
-    )
 
 
 @given(damaged(documents()))

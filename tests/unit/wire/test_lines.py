@@ -29,14 +29,12 @@ def _shown(item: Item | Batch) -> object:
 
 def read(*pieces: bytes, limit: int = LIMIT) -> list[object]:
     decoder = LineDecoder(limit, flatten=False)
-    items = [item for piece in pieces for item in decoder.receive_data(piece)]
-    return shown(items + decoder.receive_eof())
+    return shown([item for piece in pieces for item in decoder.receive_data(piece)] + decoder.receive_eof())
 
 
 def read_flat(*pieces: bytes) -> list[object]:
     decoder = LineDecoder(LIMIT)
-    items = [item for piece in pieces for item in decoder.receive_data(piece)]
-    return shown(items + decoder.receive_eof())
+    return shown([item for piece in pieces for item in decoder.receive_data(piece)] + decoder.receive_eof())
 
 
 def pretty(message: bytes) -> bytes:

@@ -136,8 +136,7 @@ ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
 def test_any_cut_of_the_stream_gives_the_same(stream: bytes, data: st.DataObject) -> None:
     whole, cut = SseDecoder(25), SseDecoder(25)
     expected = shown(whole.receive_data(stream))
-    pieces = data.draw(chunks(stream))
-    assert shown([item for piece in pieces for item in cut.receive_data(piece)]) == expected
+    assert shown([item for piece in data.draw(chunks(stream)) for item in cut.receive_data(piece)]) == expected
     assert (cut.last_id, cut.retry) == (whole.last_id, whole.retry)
 
 

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from hearth import secret_patterns
 from hearth.cli.messages import suggestion
-from hearth.clients.connector import EntryChange, TableOutcome
+from hearth.clients.bridge_entries import EntryChange, TableOutcome
 from hearth.clients.importer import placeholders
 from hearth.clients.importer.placeholders import Secret
 from hearth.clients.table import KINDS
@@ -31,11 +31,6 @@ _HEADER = re.compile(r"(?P<name>[A-Za-z][\w-]*):(?P<space>\s*)(?!//)(?P<value>.+
 _SCHEME = re.compile(r"Bearer|Basic|Digest|Token|Api-?Key", re.IGNORECASE)
 # Word next to a reference that counts as a secret even under a harmless name: long, with letters and digits.
 _LONG = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.:~%+/=-]{16,}")
-
-
-def title(client: str) -> str:
-    """Return the client's own name."""
-    return KINDS[client].title
 
 
 def diff(outcome: TableOutcome) -> list[str]:
@@ -77,9 +72,9 @@ def _dedented(lines: list[str]) -> list[str]:
 
 def _plain(path: str, value: Any) -> str:
     if path.endswith(".toml"):
-        from hearth.config.text_edits import toml_value as written
+        from hearth.config.text_edits import toml_value
 
-        return written(value)
+        return toml_value(value)
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 

@@ -8,23 +8,30 @@ import click
 
 from hearth import config
 from hearth.bridge.options import MODES
-from hearth.cli import asking
 from hearth.cli.clients import client_changes, import_
-from hearth.cli.messages import complain, note, styled
-from hearth.cli.target import with_places
-from hearth.clients import backups, connector, discovery, hooks
-from hearth.clients.connector import TableOutcome
+from hearth.cli.daemon_choice import with_places
+from hearth.cli.messages import complain, confirm, note, print_json, styled, tell
+from hearth.clients import backups, bridge_entries, discovery, hooks
+from hearth.clients.bridge_entries import TableOutcome
 from hearth.clients.discovery import ClientServer
 from hearth.clients.launcher import bridge_command, client_config
 from hearth.clients.table import KINDS, PROJECT, SCOPES, Table
 from hearth.errors import ConfigError, Refused
 from hearth.ops import connect_clients, tool_caller
 from hearth.ops.connect_clients import NO_HOOKS, HookPlan, LeftAlone, TablePlan, linked
-from hearth.output import documents, table, terminal
+from hearth.ops.import_servers import title
+from hearth.output import table, terminal
 from hearth.output.terminal import Spinner
 from hearth.paths import Places
 
-_FOR_PRINT = ("servers", "name", "mode", "role", "agent_id")
+_FOR_PRINT = {
+    "servers": "--server",
+    "name": "--name",
+    "mode": "--mode",
+    "role": "--role",
+    "token_file": "--token-file",
+    "agent_id": "--agent-id",
+}
 
 
 @click.command(short_help="Connect MCP clients to Hearth.")
@@ -44,6 +51,8 @@ _FOR_PRINT = ("servers", "name", "mode", "role", "agent_id")
 @click.option("--name", metavar="KEY", help="With --print: the entry's name in the client.  [default: hearth]")
 @click.option("--mode", type=click.Choice(MODES), help="With --print: how tools are offered.")
 @click.option("--role", metavar="ROLE", help="With --print: the role that the agent claims.")
+@click.option("--token-file", metavar="PATH", type=click.Path(dir_okay=False),
+              help="With --print: the file with the agent's role token, from `hearth role token`.")  # fmt: skip
 @click.option("--agent-id", metavar="ID", help="With --print: the id that the agent claims.")
 @with_places
 def connect(
@@ -86,13 +95,13 @@ def connect(
       hearth connect claude-code --hooks
       hearth connect --print --server github --server time
       hearth connect --print --mode search
+      hearth connect --print --token-file ~/.local/state/hearth/roles/mcp/dev.token
     """
     if print_only:
         _print(places, clients, every, entry)
         return 0
-    for name in _FOR_PRINT:
+    for name, option in _FOR_PRINT.items():
         if entry[name]:
-            option = "--server" if name == "servers" else f"--{name.replace('_', '-')}"
             raise click.UsageError(f"{option} goes with --print.")
     if clients and every:
         raise click.UsageError("Name clients, or say --all: not both.")
@@ -116,7 +125,7 @@ def connect(
     if as_json:
         changes = [client_changes.document(outcome, "connected", dry_run) for outcome in links.outcomes]
         stayed = [{**import_.place(each.found), "reason": each.reason} for each in left]
-        documents.show({"clients": changes, "left": stayed, "problems": problems})
+        print_json({"clients": changes, "left": stayed, "problems": problems})
     else:
         _say_left(left)
         _report(links.outcomes, dry_run)
@@ -156,7 +165,7 @@ def _hooked(clients: tuple[str, ...], planned: list[TablePlan], token_file: str 
     """Return the plan for hooks: of the named clients, or of all that are on this machine and have hooks."""
     for client in clients:
         if client not in hooks.HOOKED:
-            message = f"{client_changes.title(client)} has no hooks that Hearth knows"
+            message = f"{title(client)} has no hooks that Hearth knows"
             raise click.UsageError(f"{message}; --hooks is for {', '.join(hooks.HOOKED)}.")
     here = dict.fromkeys(plan.table.client for plan in planned)
     return HookPlan(hooks.tables(list(here)), token_file and os.path.abspath(token_file))
@@ -177,24 +186,20 @@ def _is_meant(where: Table, scope: str | None) -> bool:
 
 
 def _absent(client: str, scope: str | None) -> str:
-    title = client_changes.title(client)
     if scope == PROJECT:
-        return f"{title} has no file of its own in this project"
+        return f"{title(client)} has no file of its own in this project"
     if scope:
-        return f"{title} has no servers of scope {scope}"
-    return f"{title} was not found on this machine: neither its command nor a folder of its settings"
+        return f"{title(client)} has no servers of scope {scope}"
+    return f"{title(client)} was not found on this machine: neither its command nor a folder of its settings"
 
 
 def _ask(yes: bool, as_json: bool) -> None:
     if yes:
         return
-    if as_json:
-        raise Refused("nothing was changed, as with --json nobody is asked: say --yes to do it, or --dry-run to look")
-    if not sys.stdin.isatty():
-        raise Refused(
-            "nothing was changed, as there is no terminal to ask at: say --yes to do it, or --dry-run to look"
-        )
-    if not asking.confirm("Change it?"):
+    if as_json or not sys.stdin.isatty():
+        reason = "with --json nobody is asked" if as_json else "there is no terminal to ask at"
+        raise Refused(f"nothing was changed, as {reason}: say --yes to do it, or --dry-run to look")
+    if not confirm("Change it?"):
         raise Refused("nothing was changed")
 
 
@@ -207,31 +212,33 @@ def _show(outcomes: list[TableOutcome]) -> None:
             click.echo(styled(line))
 
 
+def _show_all(outcomes: list[TableOutcome], dry_run: bool) -> None:
+    """Print the diffs of a dry run, and the notes."""
+    if dry_run:
+        _show(outcomes)
+    for outcome in outcomes:
+        note(*(f"{title(outcome.table.client)}: {each}" for each in outcome.notes))
+
+
 def _say_left(left: list[LeftAlone]) -> None:
     for each in left:
-        client = client_changes.title(each.found.table.client)
-        note(table.clean(f"{client}: {each.found.name} stays as it is: {each.reason}"))
+        note(table.clean(f"{title(each.found.table.client)}: {each.found.name} stays as it is: {each.reason}"))
     if left:
         click.echo("Mend the servers and connect again; --no-try replaces their entries all the same.", err=True)
 
 
 def _report(outcomes: list[TableOutcome], dry_run: bool) -> None:
-    if dry_run:
-        _show(outcomes)
-    for outcome in outcomes:
-        title = client_changes.title(outcome.table.client)
-        note(*(f"{title}: {each}" for each in outcome.notes))
-        if outcome.table.scope == PROJECT and outcome.changes:
-            shared = "is shared with others, and has paths of this machine in it now"
-            note(f"{outcome.table.path} {shared}")
+    _show_all(outcomes, dry_run)
     changed = [outcome for outcome in outcomes if outcome.changes]
+    for outcome in changed:
+        if outcome.table.scope == PROJECT:
+            note(f"{outcome.table.path} is shared with others, and has paths of this machine in it now")
     if dry_run:
         click.echo(f"{len(changed)} of {len(outcomes)} would change." if changed else "Nothing would change.")
         return
     for outcome in changed:
         names = client_changes.enumeration(change.name for change in outcome.changes)
-        where = f"{names} in {outcome.table.path}"
-        click.echo(f"{client_changes.title(outcome.table.client)} is connected: {where}.")
+        click.echo(f"{title(outcome.table.client)} is connected: {names} in {outcome.table.path}.")
     if changed:
         clients = " ".join(dict.fromkeys(outcome.table.client for outcome in changed))
         click.echo(f"Clients that run take it up when they are started anew. Undo: `hearth disconnect {clients}`.")
@@ -246,10 +253,12 @@ def _print(places: Places, clients: tuple[str, ...], every: bool, entry: dict[st
     if clients or every:
         raise click.UsageError("With --print nothing is written, so no client can be named.")
     _note_unknown(places, entry["servers"])
-    options = (("--mode", entry["mode"]), ("--role", entry["role"]), ("--agent-id", entry["agent_id"]))
-    extra = [word for option, value in options if value for word in (option, value)]
-    found = client_config(places, entry["servers"], entry["name"] or connector.WHOLE, extra)
-    documents.show(found)
+    if entry["token_file"]:
+        # The client starts the bridge in a folder of its own choice.
+        entry["token_file"] = os.path.abspath(os.path.expanduser(entry["token_file"]))
+    options = ("mode", "role", "token_file", "agent_id")
+    extra = [word for key in options if entry[key] for word in (_FOR_PRINT[key], entry[key])]
+    print_json(client_config(places, entry["servers"], entry["name"] or bridge_entries.WHOLE, extra))
 
 
 def _note_unknown(places: Places, servers: tuple[str, ...]) -> None:
@@ -276,7 +285,7 @@ def show_clients(as_json: bool) -> int:
     lines = table.columns(["CLIENT", "SCOPE", "FILE", "STATE"], cells, terminal.width())
     step = "`hearth connect CLIENT` connects one, `hearth connect --all` every one; files of a project with --scope."
     nothing = "No MCP client was found on this machine. `hearth connect --print` prints what to give to any."
-    documents.tell(as_json, rows, *([*lines, "", step] if rows else [nothing]))
+    tell(as_json, rows, *([*lines, "", step] if rows else [nothing]))
     return 0
 
 
@@ -325,37 +334,36 @@ def disconnect(clients: tuple[str, ...], every: bool, below: str | None, dry_run
     names = client_changes.check_names(clients)
     if below is not None and not every:
         raise click.UsageError("--below goes with --all: name clients, or say --all.")
-    connected = connector.connected() if below is None else connect_clients.connected_below(below)
+    connected = bridge_entries.connected() if below is None else connect_clients.connected_below(below)
     if bool(names) == every:
-        known = client_changes.enumeration(dict.fromkeys(each.client for each in connected)) if connected else "none"
-        raise click.UsageError(f"Name clients, or say --all. Connected: {known}.")
+        there = client_changes.enumeration(dict.fromkeys(each.client for each in connected)) if connected else "none"
+        raise click.UsageError(f"Name clients, or say --all. Connected: {there}.")
     # The client of a damaged trace is unknown: the trace may belong to any client that was named and not found.
-    damaged = connector.damaged()
-    is_in_the_way = every or not {each.client for each in connected}.issuperset(names)
+    damaged = bridge_entries.damaged()
+    known = {each.client for each in connected}
+    absent = [name for name in names if name not in known]
+    is_in_the_way = every or bool(absent)
     done = connect_clients.restored((table for table in connected if every or table.client in names), dry_run)
-    outcomes = done.outcomes
     problems = (damaged if is_in_the_way else []) + done.problems
     code = ConfigError.exit_code if is_in_the_way and damaged else done.exit_code
     if as_json:
-        changes = [client_changes.document(outcome, "disconnected", dry_run) for outcome in outcomes]
-        documents.show({"clients": changes, "problems": problems})
+        changes = [client_changes.document(outcome, "disconnected", dry_run) for outcome in done.outcomes]
+        print_json({"clients": changes, "problems": problems})
     else:
-        report_restored(outcomes, dry_run)
-        _say_unconnected(names, [table.client for table in connected])
+        report_restored(done.outcomes, dry_run)
+        for name in absent:
+            click.echo(f"{title(name)} is not connected.")
         complain(*problems)
         note(*(damaged if not is_in_the_way else ()))
     return code
 
 
 def report_restored(outcomes: list[TableOutcome], dry_run: bool) -> None:
-    """Print the diff of a dry run, or each client file that was restored."""
+    """Print the diff of a dry run, or each client file that was restored; and the notes."""
+    _show_all(outcomes, dry_run)
     for outcome in outcomes:
-        for line in client_changes.shown(outcome) if dry_run else ():
-            click.echo(styled(line))
-        title = client_changes.title(outcome.table.client)
-        note(*(f"{title}: {each}" for each in outcome.notes))
         if outcome.changes and not dry_run:
-            click.echo(f"{title} is disconnected: {_deed(outcome)}.")
+            click.echo(f"{title(outcome.table.client)} is disconnected: {_deed(outcome)}.")
     if not outcomes:
         click.echo("Nothing had to be undone.")
 
@@ -366,9 +374,3 @@ def _deed(outcome: TableOutcome) -> str:
     names = client_changes.enumeration(change.name for change in outcome.changes)
     exactly = ", every byte as it was" if outcome.is_exact else ""
     return f"{names} in {outcome.table.path}{exactly}"
-
-
-def _say_unconnected(names: list[str], connected: list[str]) -> None:
-    for name in names:
-        if name not in connected:
-            click.echo(f"{KINDS[name].title} is not connected.")

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from hearth.cli import asking
 from hearth.cli.clients import client_changes
-from hearth.cli.messages import note, suggestion
-from hearth.cli.target import Verb, with_places
+from hearth.cli.daemon_choice import Verb, with_places
+from hearth.cli.messages import ask_for_input, can_ask, note, print_json, suggestion
 from hearth.clients.discovery import ClientServer
 from hearth.clients.importer.planner import ImportedServer, ImportPlan
 from hearth.clients.table import KINDS, SCOPES
@@ -19,7 +18,7 @@ from hearth.errors import ConfigError, Refused
 from hearth.mcp.isolation import Mode
 from hearth.ops import import_servers
 from hearth.ops.import_servers import ALL, Answers, Gathered, origin
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
 from hearth.output.terminal import Spinner
 from hearth.paths import Places
 
@@ -39,7 +38,15 @@ class Manner(NamedTuple):
     @property
     def can_ask(self) -> bool:
         """Whether a user is at a terminal, and no option forbids questions."""
-        return asking.can_ask() and not (self.yes or self.as_json or self.dry_run)
+        return can_ask() and not (self.yes or self.as_json or self.dry_run)
+
+    def ask_for_leave(self, question: str, advice: str) -> None:
+        """Ask the user to confirm; without a terminal, only --yes does. Raises Refused for a no, and click.Abort."""
+        if self.can_ask:
+            if not click.confirm(question, default=True, err=True):
+                raise Refused("nothing was done")
+        elif not self.yes:
+            raise Refused(f"there is no terminal to ask at, and nothing was done: say --yes{advice}")
 
 
 def client_options(function: Verb) -> Verb:
@@ -105,18 +112,18 @@ def import_(
     with Spinner(WAITING):
         made = import_servers.plan(places, found.found, answers, disabled)
     if not manner.as_json:
-        show(made, found, places)
+        note(*(f"{problem}; its servers are left out" for problem in found.problems))
+        lines = plan_lines(made, places.config_file(), terminal.width())
+        click.echo("\n".join(lines) or nothing_found(found))
         if not files:
             say_more([*clients, *named], scopes, answers)
     if manner.dry_run or not made.links():
         _finish(made, None, places, manner.as_json)
         return
+    if manner.can_ask or made.servers:
+        manner.ask_for_leave("Import them?", ", or --dry-run to look only")
     if manner.can_ask:
-        if not click.confirm("Import them?", default=True, err=True):
-            raise Refused("nothing was done")
-        made = import_servers.plan(places, found.found, Answers(asking.ask_for_input), disabled)
-    elif not manner.yes and made.servers:
-        raise Refused("there is no terminal to ask at, and nothing was done: say --yes, or --dry-run to look only")
+        made = import_servers.plan(places, found.found, Answers(ask_for_input), disabled)
     with Spinner("storing"):
         done = import_servers.carry_out(places, made)
     _finish(made, done, places, manner.as_json)
@@ -152,13 +159,6 @@ def _gather(clients: list[str], files: list[str], scopes: tuple[str, ...], own: 
     )
 
 
-def show(made: ImportPlan, found: Gathered, places: Places) -> None:
-    """Print the plan."""
-    note(*(f"{problem}; its servers are left out" for problem in found.problems))
-    lines = plan_lines(made, places.config_file(), terminal.width())
-    click.echo("\n".join(lines) or nothing_found(found))
-
-
 def say_more(clients: Sequence[str], scopes: Sequence[str], answers: Answers) -> None:
     """Print which inputs will be asked for, and which files were not read."""
     if answers.pending:
@@ -180,7 +180,7 @@ def _finish(made: ImportPlan, done: import_servers.Imported | None, places: Plac
         document = as_document(made, places.config_file())
         document["imported"] = done is not None
         document["daemon"] = done.daemon if done else None
-        documents.show(document)
+        print_json(document)
         return
     if done is None:
         return
@@ -201,31 +201,21 @@ def _finish(made: ImportPlan, done: import_servers.Imported | None, places: Plac
 
 def plan_lines(plan: ImportPlan, path: str, width: int) -> list[str]:
     """Return the lines of the plan, in groups; empty groups are left out."""
-    groups = (
-        _servers(plan.servers, path, width),
-        _section("Hearth has already:", [f"{match.name} ({_origins(match.sources)})" for match in plan.matched]),
-        _section("Bridges to Hearth already:", _bridges(plan.bridges)),
-        _section("Kept as secrets, with only a reference in the config:", _secrets(plan)),
-        _section("Left where they are:", [f"{where}: {_of(names, why)}" for where, names, why in by_client(plan.left)]),
-        _section("To know:", notes(plan)),
-    )
-    return [line for group in groups for line in group]
-
-
-def notes(plan: ImportPlan) -> list[str]:
-    """Return the notes on the servers."""
-    said = [(each.name, note) for each in plan.servers for note in each.notes]
-    said += [(match.name, note) for match in plan.matched for note in match.notes]
-    return [table.clean(_of(name, note)) for name, note in said]
-
-
-def _of(name: str, phrase: str) -> str:
-    return f"{name}: {phrase}"
-
-
-def _section(heading: str, lines: Iterable[str]) -> list[str]:
-    indented = [_INDENT + table.clean(line) for line in lines]
-    return [heading, *indented] if indented else []
+    notes = [f"{each.name}: {text}" for each in plan.servers for text in each.notes]
+    notes += [f"{each.name}: {text}" for each in plan.matched for text in each.notes]
+    bridges = by_client((found, "") for found in plan.bridges)
+    secrets = [f"{name} ({', '.join(each.servers)})" for name, each in plan.secrets.items()]
+    sections = {
+        "Hearth has already:": [f"{match.name} ({_origins(match.sources)})" for match in plan.matched],
+        "Bridges to Hearth already:": [f"{where}: {names}" for where, names, _ in bridges],
+        "Kept as secrets, with only a reference in the config:": secrets,
+        "Left where they are:": [f"{where}: {names}: {reason}" for where, names, reason in by_client(plan.left)],
+        "To know:": notes,
+    }
+    lines = _servers(plan.servers, path, width)
+    for heading, said in sections.items():
+        lines += [heading, *(_INDENT + table.clean(line) for line in said)] if said else []
+    return lines
 
 
 def _servers(servers: Sequence[ImportedServer], path: str, width: int) -> list[str]:
@@ -259,20 +249,12 @@ def _origins(sources: Iterable[ClientServer]) -> str:
     return ", ".join(dict.fromkeys(map(origin, sources)))
 
 
-def _bridges(bridges: Iterable[ClientServer]) -> list[str]:
-    return [f"{where}: {names}" for where, names, _ in by_client((found, "") for found in bridges)]
-
-
 def by_client(entries: Iterable[tuple[ClientServer, str]]) -> list[tuple[str, str, str]]:
     """Group the entries of a client that share a phrase. Return tuples of client, entry names and phrase."""
     groups: dict[tuple[str, str], list[str]] = {}
     for found, said in entries:
         groups.setdefault((origin(found), said), []).append(found.name)
     return [(where, ", ".join(dict.fromkeys(names)), said) for (where, said), names in groups.items()]
-
-
-def _secrets(plan: ImportPlan) -> list[str]:
-    return [f"{name} ({', '.join(each.servers)})" for name, each in plan.secrets.items()]
 
 
 def as_document(plan: ImportPlan, path: str) -> dict[str, Any]:

@@ -3,42 +3,30 @@
 import os
 import shlex
 from collections.abc import Callable, Container
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
-from hearth.cli import asking
 from hearth.cli.clients import import_
 from hearth.cli.clients.import_ import Manner, client_options, with_manner
-from hearth.cli.messages import complain, note
-from hearth.cli.target import with_places
-from hearth.clients.connector import TableOutcome
-from hearth.clients.discovery import ClientServer
+from hearth.cli.daemon_choice import with_places
+from hearth.cli.messages import ask_for_input, complain, note, print_json, tell
+from hearth.clients.bridge_entries import TableOutcome
 from hearth.clients.importer.placeholders import Input
 from hearth.control_client.service_state import ADVICE_ON_PATH
-from hearth.errors import HearthError, Refused
+from hearth.errors import HearthError
 from hearth.ops import import_servers, setup_plan, tool_caller
 from hearth.ops.connect_clients import Links
 from hearth.ops.import_servers import Answers, origin, title
 from hearth.ops.setup_plan import ServiceStep, SetupPlan, is_new, short
 from hearth.ops.tool_caller import Trial
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
 from hearth.output.terminal import Spinner
 from hearth.paths import Places, home_dir
 
 _UNFINISHED = 1
 
 _INDENT = "  "
-
-
-class _Wishes(NamedTuple):
-    """Options of the command line."""
-
-    clients: tuple[str, ...]
-    scopes: tuple[str, ...]
-    disabled: bool
-    one: bool
-    service: bool
 
 
 @click.command(short_help="Set everything up in one go.")
@@ -70,36 +58,31 @@ def setup(
       hearth setup
       hearth setup --client claude-code --client codex --yes
     """
-    wishes = _Wishes(clients, scopes, disabled, one, not no_service)
     with Spinner(import_.WAITING) as spinner:
         # Questions are asked while the plan is made, so that the plan shown contains every answer.
         answers = Answers(_ask_beside(spinner) if manner.can_ask else None, is_later=manner.dry_run)
-        planned = _planned(places, wishes, answers)
-    if not planned.gathered.tables:
+        gathered = import_servers.gather(clients, scopes, places.config_file())
+        if gathered.problems and not gathered.tables:
+            # The problems are in clients' files, not in Hearth's config or the command as typed: no ConfigError.
+            raise HearthError("; ".join(gathered.problems))
+        planned = setup_plan.make(places, gathered, answers, disabled=disabled, service=not no_service, one=one)
+    if not gathered.tables:
         document = as_document(planned, places, [], [], done=False)
-        documents.tell(manner.as_json, document, import_.nothing_found(planned.gathered))
+        tell(manner.as_json, document, import_.nothing_found(gathered))
         return 0
     if not manner.as_json:
         _show(planned, places)
         import_.say_more(clients, scopes, answers)
     if manner.dry_run:
         if manner.as_json:
-            documents.show(as_document(planned, places, [], [], done=False))
+            print_json(as_document(planned, places, [], [], done=False))
         return 0
     if not planned.is_done():
-        _ask_for_leave(manner)
+        manner.ask_for_leave("Do it?", " to do it")
     elif not manner.as_json:
-        problems = planned.gathered.problems or planned.links.problems
+        problems = gathered.problems or planned.links.problems
         click.echo(f"Nothing {'else ' if problems else ''}is left to do.")
     return _do(places, planned, manner.as_json)
-
-
-def _planned(places: Places, wishes: _Wishes, answers: Answers) -> SetupPlan:
-    gathered = import_servers.gather(wishes.clients, wishes.scopes, places.config_file())
-    if gathered.problems and not gathered.tables:
-        # The problems are in clients' files, not in Hearth's config or the command as typed: no ConfigError.
-        raise HearthError("; ".join(gathered.problems))
-    return setup_plan.make(places, gathered, answers, disabled=wishes.disabled, service=wishes.service, one=wishes.one)
 
 
 def _ask_beside(spinner: Spinner) -> Callable[[Input], str]:
@@ -107,18 +90,9 @@ def _ask_beside(spinner: Spinner) -> Callable[[Input], str]:
 
     def ask(question: Input) -> str:
         with spinner.paused():
-            return asking.ask_for_input(question)
+            return ask_for_input(question)
 
     return ask
-
-
-def _ask_for_leave(manner: Manner) -> None:
-    """Ask the user to confirm the plan. Raises Refused, click.Abort."""
-    if manner.can_ask:
-        if not click.confirm("Do it?", default=True, err=True):
-            raise Refused("nothing was done")
-    elif not manner.yes:
-        raise Refused("there is no terminal to ask at, and nothing was done: say --yes to do it")
 
 
 def _do(places: Places, planned: SetupPlan, as_json: bool) -> int:
@@ -140,7 +114,7 @@ def _do(places: Places, planned: SetupPlan, as_json: bool) -> int:
     finished = setup_plan.connect(places, planned._replace(service=service), trials)
     problems += finished.links.problems
     if as_json:
-        documents.show(as_document(finished, places, trials, problems, done=not problems))
+        print_json(as_document(finished, places, trials, problems, done=not problems))
     else:
         _report(finished, places, trials, problems)
     return _UNFINISHED if problems else 0
@@ -274,14 +248,10 @@ def summary_lines(setup: SetupPlan, trials: list[Trial], logged: Container[str])
     ]
     for trial in trials:
         if sources := [each for each in setup.failed if each.server == trial.server]:
-            entries = ", ".join(_entry(each.found) for each in sources)
+            entries = ", ".join(table.clean(f"{each.found.name} ({origin(each.found)})") for each in sources)
             lines.append(f"{_INDENT}{entries}: {table.clean(sources[0].reason)}")
             lines += [f"{_INDENT * 2}{advice}" for advice in _advice(trial, trial.server in logged)]
     return lines
-
-
-def _entry(found: ClientServer) -> str:
-    return table.clean(f"{found.name} ({origin(found)})")
 
 
 def _advice(failed: Trial, has_log: bool) -> list[str]:

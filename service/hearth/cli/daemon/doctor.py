@@ -6,15 +6,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hearth.cli.target import with_places
+from hearth.cli.daemon_choice import with_places
+from hearth.cli.messages import ask, print_json
 from hearth.errors import Refused
-from hearth.findings import Finding, as_document, is_well, requested_fixes, verdict
-from hearth.output import documents
-from hearth.output.terminal import Spinner
+from hearth.findings import Finding, State, as_document, is_well, requested_fixes, verdict
+from hearth.output.table import harmless
+from hearth.output.terminal import Spinner, shows_unicode
 from hearth.paths import Places
 
 if TYPE_CHECKING:
     from hearth.doctor.fixes import FixResult
+
+_COLOURS: dict[State, str] = {"ok": "green", "note": "yellow", "broken": "red"}
+_WORST_FIRST: tuple[State, ...] = ("broken", "note", "ok")
+# Width of "broken", and two blanks.
+_INDENT = " " * 8
 
 
 @click.command(short_help="Look for what could be wrong, and mend it.")
@@ -55,7 +61,7 @@ def doctor(places: Places, fix: bool, yes: bool, dry_run: bool, verbose: bool, a
     elif not as_json:
         _say_what_fix_would_do(findings, fix)
     if as_json:
-        documents.show({**as_document(findings), **({"mended": _documents(done)} if fix else {})})
+        print_json({**as_document(findings), **({"mended": _documents(done)} if fix else {})})
     return 0 if is_well(findings) else 1
 
 
@@ -67,10 +73,7 @@ def _examine(places: Places) -> list[Finding]:
 
 
 def _show(findings: Sequence[Finding], verbose: bool) -> None:
-    from hearth.doctor import render
-
-    click.echo("\n".join(render.lines(findings, verbose)))
-    click.echo(verdict(findings))
+    click.echo("\n".join([*finding_lines(findings, verbose), verdict(findings)]))
 
 
 def _say_what_fix_would_do(findings: Sequence[Finding], asked: bool) -> None:
@@ -82,28 +85,33 @@ def _say_what_fix_would_do(findings: Sequence[Finding], asked: bool) -> None:
 
 def _mend(places: Places, findings: Sequence[Finding], dry_run: bool, yes: bool, quiet: bool) -> "list[FixResult]":
     """Print the fixes, ask, and apply them. Raises Refused when no user can be asked, or the answer is no."""
-    from hearth.cli import asking
-    from hearth.doctor import fixes, render
+    from hearth.doctor import fixes
     from hearth.doctor.context import CheckContext
 
     context = CheckContext(places, os.environ)
     planned = fixes.plan(context, findings)
     if not quiet:
-        click.echo()
-        click.echo("\n".join(render.prospects(planned, dry_run)))
+        heading = "`hearth doctor --fix` would:" if dry_run else "To be mended:"
+        click.echo("\n".join(["", heading, *(f"  - {each.prospect}" for each in planned)]))
     if dry_run:
         return planned
     if not yes and quiet:
         raise Refused("with --json nobody is asked: say --yes, or --dry-run")
     if not yes:
-        asking.ask(f"{len(planned)} {'change' if len(planned) == 1 else 'changes'} to make", "make them")
+        ask(f"{len(planned)} {'change' if len(planned) == 1 else 'changes'} to make", "make them")
     done = []
     for each in planned:
         with Spinner(each.prospect):
             done.append(fixes.perform(context, each))
         if not quiet:
-            click.echo(render.outcome(done[-1]))
+            click.echo(_outcome(done[-1]))
     return done
+
+
+def _outcome(done: "FixResult") -> str:
+    if done.error:
+        return f"{click.style('could not', fg='red')} {done.prospect}: {done.error}"
+    return f"{click.style('done:', fg='green')} {done.prospect}"
 
 
 def _documents(done: "Sequence[FixResult]") -> list[dict[str, object]]:
@@ -118,3 +126,63 @@ def _documents(done: "Sequence[FixResult]") -> list[dict[str, object]]:
         }
         for each in done
     ]
+
+
+# --- findings as text: by group, one line for a group that is well
+
+
+def finding_lines(findings: Sequence[Finding], verbose: bool) -> list[str]:
+    """Return the lines of every group: its state and its first fact when it is well, else its problems and fixes."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.group, []).append(finding)
+    width = max(map(len, groups), default=0)
+    return [line for name, group in groups.items() for line in _group_lines(name.ljust(width), group, verbose)]
+
+
+def _group_lines(name: str, group: Sequence[Finding], verbose: bool) -> list[str]:
+    worst = next(state for state in _WORST_FIRST if any(finding.state == state for finding in group))
+    well = [finding for finding in group if finding.state == "ok"]
+    ill = [finding for finding in group if finding.state != "ok"]
+    head = f"{_mark(worst)}  {click.style(name, bold=True)}"
+    if not verbose:
+        return [f"{head}  {_brief(well)}".rstrip(), *_told(ill)] if worst == "ok" else [head.rstrip(), *_told(ill)]
+    return [head.rstrip(), *(f"{_INDENT}{_mark('ok')}  {harmless(finding.message)}" for finding in well), *_told(ill)]
+
+
+def _brief(well: Sequence[Finding]) -> str:
+    more = len(well) - 1
+    return harmless(well[0].message) + (f" (and {more} more)" if more and well[0].group == "servers" else "")
+
+
+def _told(ill: Sequence[Finding]) -> list[str]:
+    told = []
+    arrow = "→" if shows_unicode() else "->"
+    for (state, id, _, fix), messages in _grouped(ill).items():
+        heading, *rest = messages if len(messages) == 1 else _under_heading(messages)
+        told.append(f"{_INDENT}{_mark(state)}  {heading} {click.style(f'[{id}]', dim=True)}")
+        told += [f"{_INDENT * 2}- {message}" for message in rest]
+        told.append(f"{_INDENT * 2}{arrow} {fix}")
+    return told
+
+
+def _grouped(ill: Sequence[Finding]) -> dict[tuple[State, str, str, str], list[str]]:
+    """Return the messages by state, id, subject and fix, the worst first; only findings on one client share a key."""
+    groups: dict[tuple[State, str, str, str], list[str]] = {}
+    for finding in sorted(ill, key=lambda each: _WORST_FIRST.index(each.state)):
+        key = (finding.state, finding.id, finding.subject, harmless(finding.fix))
+        groups.setdefault(key, []).append(harmless(finding.message))
+    return groups
+
+
+def _under_heading(messages: Sequence[str]) -> list[str]:
+    """Put the common prefix of the messages, the name of a client, above them."""
+    names = {message.partition(": ")[0] for message in messages}
+    if len(names) > 1 or not all(": " in message for message in messages):
+        return [f"{len(messages)} times:", *messages]
+    (name,) = names
+    return [f"{name}: {len(messages)} entries", *(message.partition(": ")[2] for message in messages)]
+
+
+def _mark(state: State) -> str:
+    return click.style(state.ljust(6), fg=_COLOURS[state])

@@ -18,13 +18,13 @@ from typing import BinaryIO, NamedTuple
 
 import click
 
-from hearth import control_chars
-from hearth.cli import target
-from hearth.cli.target import WholeNumber, with_places
+from hearth import masking
+from hearth.cli import daemon_choice
+from hearth.cli.daemon_choice import WholeNumber, with_places
+from hearth.cli.messages import json_option
 from hearth.control_client import running_daemon, systemd_unit
 from hearth.errors import HearthError, Unreachable
 from hearth.host import private_files
-from hearth.output import documents
 from hearth.paths import Places
 
 LINES_BY_DEFAULT = 50
@@ -51,11 +51,17 @@ class LogSelection(NamedTuple):
     as_json: bool = False
 
 
+def span(text: str) -> float | None:
+    """Parse `10m`, `2h`, `3d` and the like; return seconds, None for another text."""
+    found = _AGO.fullmatch(text.strip())
+    return float(found[1]) * _UNITS[found[2]] if found and found[2] in _UNITS else None
+
+
 def moment(text: str, now: float) -> float:
     """Parse `10m`, `09:30`, `2026-11-18` and the like; return seconds since 1970. Raises ValueError."""
     text = text.strip()
-    if (ago := _AGO.fullmatch(text)) and ago[2] in _UNITS:
-        return now - float(ago[1]) * _UNITS[ago[2]]
+    if (ago := span(text)) is not None:
+        return now - ago
     midnight = datetime.fromtimestamp(now).replace(hour=0, minute=0, second=0, microsecond=0)
     if text in ("today", "yesterday"):
         return (midnight - timedelta(days=text == "yesterday")).timestamp()
@@ -113,7 +119,7 @@ class TerminalText:
 
     def __call__(self, data: bytes) -> bytes:
         """Return the characters that these bytes complete, with unsafe ones replaced."""
-        return control_chars.replaced(self._decoder.decode(data)).encode()
+        return masking.replaced(self._decoder.decode(data)).encode()
 
 
 class JsonLineFormat:
@@ -222,13 +228,13 @@ def _was_replaced(path: str, file: BinaryIO) -> bool:
 
 
 @click.command(short_help="Print the daemon's log, or a server's.")
-@click.argument("name", required=False, shell_complete=target.complete_server)
+@click.argument("name", required=False, shell_complete=daemon_choice.complete_server)
 @click.option("--follow", "-f", is_flag=True, help="Go on printing what is added.")
 @click.option("--lines", "-n", type=WholeNumber(min=0),
               help=f"How many lines to begin with.  [default: {LINES_BY_DEFAULT}; all with --since]")  # fmt: skip
 @click.option("--since", metavar="WHEN",
               help="Only lines from then on: 10m, 2h, 3d, today, 09:30, 2026-11-18, '2026-11-18 09:30'.")  # fmt: skip
-@documents.json_option("Print an object on a line for each line: `time` and `text`.")
+@json_option("Print an object on a line for each line: `time` and `text`.")
 @with_places
 def logs(places: Places, name: str | None, follow: bool, lines: int | None, since: str | None, as_json: bool) -> int:
     """Print the daemon's log: from the journal when systemd starts the daemon, else from its log file.
@@ -280,8 +286,8 @@ def _print_server(places: Places, name: str, wanted: LogSelection) -> None:
 
 def _explain_absence(places: Places, name: str, path: str, follow: bool) -> None:
     """Raise an error that says why there is no log; return if a log may still appear."""
-    servers = target.served(places)
-    target.check_server_names([name], servers, places.config_file())
+    servers = daemon_choice.served(places)
+    daemon_choice.check_server_names([name], servers, places.config_file())
     if servers[name].command is None and servers[name].url is None:
         raise HearthError(f"{name!r} is a pack: what it has to say is in the daemon's log, `hearth logs`")
     if servers[name].command is None:

@@ -9,10 +9,10 @@ import click
 from click.core import ParameterSource
 
 from hearth.bridge.options import MODES, USAGE
-from hearth.cli import target
-from hearth.cli.target import WholeNumber, with_places
+from hearth.cli import daemon_choice
+from hearth.cli.daemon_choice import WholeNumber, with_places
+from hearth.cli.messages import json_option, tell
 from hearth.host.sockets import DEFAULT_PORT, NEXT_PORTS
-from hearth.output import documents
 from hearth.paths import Places
 from hearth.secrets import http_token
 
@@ -21,13 +21,9 @@ TRANSPORTS = {"socket": (False, False), "http": (False, True), "stdio": (True, F
 _HTTP_OPTIONS = ("http_bind", "http_port", "allow_remote")
 
 
-def _is_typed(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
 def _warn_of_idle_options(transport: str) -> None:
-    context = click.get_current_context()
-    given = [name for name in _HTTP_OPTIONS if _is_typed(context, name)]
+    source = click.get_current_context().get_parameter_source
+    given = [name for name in _HTTP_OPTIONS if source(name) is ParameterSource.COMMANDLINE]
     if given:
         *others, last = [f"--{name.replace('_', '-')}" for name in given]
         words = f"{', '.join(others)} and {last} have" if others else f"{last} has"
@@ -102,8 +98,9 @@ def _option(names: str, text: str) -> click.Option:
         "--mode": click.Choice(MODES),
         "--config": click.Path(dir_okay=False),
         "--socket": click.Path(dir_okay=False),
+        "--token-file": click.Path(dir_okay=False),
     }
-    completions = {"--server": target.complete_server, "--profile": target.complete_profile}
+    completions = {"--server": daemon_choice.complete_server, "--profile": daemon_choice.complete_profile}
     return click.Option([words], metavar=value, help=text, type=kinds.get(words), shell_complete=completions.get(words))
 
 
@@ -158,7 +155,7 @@ def token() -> None:
 
 @token.command()
 @click.option("--header", is_flag=True, help="Print the whole header, as curl reads it with -H @-.")
-@documents.json_option("Print the token, its header and its file as JSON.")
+@json_option("Print the token, its header and its file as JSON.")
 def show(header: bool, as_json: bool) -> None:
     """Print it. One is made if there is none.
 
@@ -170,11 +167,11 @@ def show(header: bool, as_json: bool) -> None:
     """
     found = http_token.ensure()
     line = f"Authorization: Bearer {found}"
-    documents.tell(as_json, {"token": found, "header": line, "path": http_token.path()}, line if header else found)
+    tell(as_json, {"token": found, "header": line, "path": http_token.path()}, line if header else found)
 
 
 @token.command()
-@documents.json_option()
+@json_option()
 def rotate(as_json: bool) -> None:
     """Make a new one. Holders of the former one are locked out at once, without a restart.
 
@@ -185,4 +182,4 @@ def rotate(as_json: bool) -> None:
     """
     http_token.rotate()
     path = http_token.path()
-    documents.tell(as_json, {"rotated": True, "path": path}, f"{path} has a new token; `hearth token show` prints it.")
+    tell(as_json, {"rotated": True, "path": path}, f"{path} has a new token; `hearth token show` prints it.")

@@ -1,18 +1,33 @@
-"""`hearth status`, `hearth sessions` and `hearth events`."""
+"""`hearth status`, `hearth sessions`, `hearth events`, `hearth upstreams`, `hearth ls` and `hearth ps`."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from hearth.cli.target import with_places
-from hearth.control_chars import escaped
+from hearth.cli.daemon_choice import check_server_names, complete_server, with_places
+from hearth.cli.messages import json_option, json_text, print_json, tell
 from hearth.control_client import running_daemon
-from hearth.control_client.connection import ControlConnection
+from hearth.host import process_table
+from hearth.masking import escaped
 from hearth.ops import tool_catalog
-from hearth.output import documents, status_lines, terminal
+from hearth.output import status_lines, table, terminal
+from hearth.output.table import Column, duration
 from hearth.paths import Places
+
+Document = Mapping[str, Any]
+# Columns by rank: at 80 columns the names, the states and the figures that show trouble remain.
+COLUMNS = (
+    Column("SERVER"), Column("STATE"), Column("UP", 9), Column("ERA", 14), Column("ISOLATION", 13), Column("PIDS", 8),
+    Column("TOOLS", 6), Column("USERS", 2), Column("BUSY", 11), Column("CALLS", 3), Column("ERRORS", 4),
+    Column("P50", 7), Column("P95", 12), Column("MEMORY", 5), Column("RESTARTS", 10),
+)  # fmt: skip
+_HEADERS = ("PID", "PROCESS", "STATE", "USERS", "UP", "MEMORY")
+# Most events that the daemon keeps.
+KEPT_EVENTS = 200
+# Keys of an event that have a fixed place in each line.
+_SHOWN_ELSEWHERE = frozenset({"type", "at"})
 
 
 @click.command(short_help="Say what runs, without waking anything.")
@@ -30,7 +45,7 @@ def status(places: Places, as_json: bool) -> None:
       hearth status --json | jq .pid
     """
     document = tool_catalog.complete_status(places, running_daemon.document(places))
-    documents.tell(as_json, document, *status_lines.status_lines(document, terminal.width()))
+    tell(as_json, document, *status_lines.status_lines(document, terminal.width()))
 
 
 @click.command(short_help="List who is attached.")
@@ -47,13 +62,7 @@ def sessions(places: Places, as_json: bool) -> None:
     """
     document = tool_catalog.complete_status(places, running_daemon.document(places))
     lines = status_lines.sessions_text(document, terminal.width())
-    documents.tell(as_json, document.get("sessions") or [], *lines)
-
-
-# Most events that the daemon keeps.
-KEPT_EVENTS = 200
-# Keys of an event that have a fixed place in each line.
-_SHOWN_ELSEWHERE = frozenset({"type", "at"})
+    tell(as_json, document.get("sessions") or [], *lines)
 
 
 @click.command(short_help="Show what happens, as it happens.")
@@ -76,15 +85,15 @@ def events(places: Places, follow: bool, lines: int, as_json: bool) -> None:
       hearth events --follow
       hearth events -f -n 0 --json | jq -c 'select(.type == "call.finished" and .isError)'
     """
-    lit = running_daemon.find(places)
-    if lit is None:
+    daemon = running_daemon.find(places)
+    if daemon is None:
         if not as_json:
             click.echo("hearth is not running: nothing happens.")
         return
     try:
-        with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
+        with daemon.control() as control:
             for event in control.events(follow, lines):
-                click.echo(documents.text(event, indent=None) if as_json else line_of(event))
+                click.echo(json_text(event, indent=None) if as_json else line_of(event))
     except KeyboardInterrupt:
         # Ctrl-C is the way to end the verb, not a failure.
         click.echo(err=True)
@@ -104,4 +113,207 @@ def _value(value: object) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value))
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return documents.text(text, indent=None) if " " in text else text
+    return json_text(text, indent=None) if " " in text else text
+
+
+# --- servers and processes
+
+
+@click.command(short_help="List the MCP servers with their figures.")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_server)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array: `upstreams` of the status document.")
+@with_places
+def upstreams(places: Places, names: tuple[str, ...], as_json: bool) -> None:
+    """List the MCP servers: state, processes, sessions that use them (USERS), calls in flight (BUSY), calls that
+    ended and how many of these failed, the time that half of the last calls took at most (P50), and 95 of 100
+    (P95), memory and restarts. Why one failed is said below. With a NAME, every instance of it is shown, too:
+    servers are shared by all, by workspace or by nobody.
+
+    Wakes nothing: with no daemon, it says what is configured, and what is known of it.
+
+    \b
+    Examples:
+      hearth upstreams
+      hearth upstreams github
+      hearth upstreams --json | jq '.[] | select(.errors > 0).name'
+    """
+    _list(places, names, as_json)
+
+
+@click.command(short_help="The same as `hearth upstreams`.")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_server)
+@json_option("Print a JSON array: `upstreams` of the status document.")
+@with_places
+def ls(places: Places, names: tuple[str, ...], as_json: bool) -> None:
+    """List the MCP servers: a short name for `hearth upstreams`, with the same output and exit codes.
+
+    Wakes nothing: with no daemon, it says what is configured, and what is known of it.
+
+    \b
+    Examples:
+      hearth ls
+      hearth ls github
+      hearth ls --json | jq -r '.[].name'
+    """
+    _list(places, names, as_json)
+
+
+def _list(places: Places, names: tuple[str, ...], as_json: bool) -> None:
+    document = tool_catalog.complete_status(places, running_daemon.document(places))
+    found = tool_catalog.server_states(places, document)
+    check_server_names(names, (each["name"] for each in found), str(document.get("configPath")))
+    chosen = [each for each in found if not names or each["name"] in names]
+    if as_json:
+        print_json(chosen)
+        return
+    if not document.get("running"):
+        click.echo(f"hearth is not running, so no server does. {document.get('lights', '')}".rstrip())
+    if document.get("degraded"):
+        click.echo(f"hearth cannot serve: {document['degraded']}")
+    elif document.get("configError"):
+        click.echo(f"The config cannot be used: {document['configError']}")
+    if chosen:
+        click.echo("\n".join(upstream_lines(chosen, time.time(), terminal.width(), bool(names))))
+    elif not document.get("configError"):
+        click.echo("No MCP server is configured: `hearth add NAME -- COMMAND` adds one.")
+
+
+def upstream_lines(upstreams: Sequence[Document], now: float, width: int, with_instances: bool) -> list[str]:
+    """Return a row for each server and, if asked for, one below it for each of its instances.
+
+    The reasons of failed servers follow.
+    """
+    rows = []
+    for each in upstreams:
+        instances = each.get("instances") or []
+        rows.append(_row(each, str(each.get("name")), _sum(instances, "sessions"), _sum(instances, "inFlight"), now))
+        if with_instances:
+            rows += [_instance_row(instance, now) for instance in instances]
+    return table.ranked(COLUMNS, rows, width) + status_lines.failure_lines(upstreams, width)
+
+
+def _row(each: Document, name: str, sessions: int, in_flight: int, now: float) -> list[str]:
+    return [
+        name,
+        str(each.get("state") or "-"),
+        _up(each, now),
+        status_lines.eras(each),
+        str(each.get("isolation") or "-"),
+        " ".join(map(str, each.get("pids") or [])) or "-",
+        _count(each.get("tools")),
+        str(sessions),
+        str(in_flight),
+        _count(each.get("calls")),
+        _count(each.get("errors")),
+        milliseconds(each.get("p50Ms")),
+        milliseconds(each.get("p95Ms")),
+        table.megabytes(each.get("memoryBytes")),
+        _count(each.get("restarts")),
+    ]
+
+
+def _instance_row(instance: Document, now: float) -> list[str]:
+    place = instance.get("place")
+    return _row(
+        {**instance, "isolation": place or "for all"},
+        "  └",
+        int(instance.get("sessions") or 0),
+        int(instance.get("inFlight") or 0),
+        now,
+    )
+
+
+def _sum(instances: list[Document], key: str) -> int:
+    return sum(int(each.get(key) or 0) for each in instances)
+
+
+def _up(each: Document, now: float) -> str:
+    """Return how long the oldest instance has been running."""
+    begun = [each.get("startedAt"), *(instance.get("startedAt") for instance in each.get("instances") or [])]
+    known = [at for at in begun if isinstance(at, int | float)]
+    return duration(max(0.0, now - min(known))) if known else "-"
+
+
+def _count(value: object) -> str:
+    return str(value) if isinstance(value, int) else "-"
+
+
+def milliseconds(value: object) -> str:
+    """Format a duration with at most three digits, so that it is read at a glance."""
+    if not isinstance(value, int | float):
+        return "-"
+    if value >= 10_000:
+        return duration(value / 1000)
+    if value >= 1000:
+        return f"{value / 1000:.1f} s"
+    return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
+
+
+@click.command(short_help="List the processes that run.")
+@json_option("Print a JSON array.")
+@with_places
+def ps(places: Places, as_json: bool) -> None:
+    """List the processes that run: the daemon, and one line for each process of an MCP server, with the sessions
+    that use it (USERS) and its memory. Servers that do not run are in `hearth ls`.
+
+    Wakes nothing. Exits with 0 whether a daemon runs or not; with 4 when one runs and does not answer.
+
+    \b
+    Examples:
+      hearth ps
+      hearth ps --json | jq '.[] | select(.kind == "server").pid'
+    """
+    document = running_daemon.document(places)
+    if document.get("running"):
+        document["memoryBytes"] = process_table.total(process_table.choose(), [int(document["pid"])]) or None
+    found = processes(document, time.time())
+    nothing = f"hearth is not running, so no process does. {document.get('lights', '')}".rstrip()
+    lines = table.columns(_HEADERS, [_process_row(each) for each in found], terminal.width())
+    tell(as_json, found, *(lines if found else [nothing]))
+
+
+def processes(document: dict[str, Any], now: float) -> list[dict[str, Any]]:
+    """Return the processes that a status document names, the daemon first."""
+    if not document.get("running"):
+        return []
+    daemon = {
+        "pid": document.get("pid"),
+        "kind": "daemon",
+        "name": str(document.get("profile") or ""),
+        "state": "degraded" if document.get("degraded") else "running",
+        "sessions": len(document.get("sessions") or ()),
+        "uptimeSeconds": document.get("uptimeSeconds"),
+        "memoryBytes": document.get("memoryBytes"),
+    }
+    instances = (
+        (str(server.get("name")), instance)
+        for server in document.get("upstreams") or ()
+        for instance in server.get("instances") or ()
+        if instance.get("pids")
+    )
+    return [daemon, *(_process(name, instance, now) for name, instance in instances)]
+
+
+def _process(name: str, instance: dict[str, Any], now: float) -> dict[str, Any]:
+    begun = instance.get("startedAt")
+    return {
+        "pid": instance["pids"][0],
+        "kind": "server",
+        "name": name,
+        "state": instance.get("state"),
+        "sessions": instance.get("sessions"),
+        "uptimeSeconds": max(0.0, now - begun) if isinstance(begun, int | float) else None,
+        "memoryBytes": instance.get("memoryBytes"),
+    }
+
+
+def _process_row(process: dict[str, Any]) -> tuple[str, ...]:
+    uptime, users = process["uptimeSeconds"], process["sessions"]
+    return (
+        str(process["pid"]),
+        f"{process['kind']} {process['name']}",
+        str(process["state"] or "-"),
+        "-" if users is None else str(users),
+        "-" if uptime is None else duration(uptime),
+        table.megabytes(process["memoryBytes"]),
+    )

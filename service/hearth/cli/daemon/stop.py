@@ -4,14 +4,14 @@ from typing import Any
 
 import click
 
-from hearth.cli import asking, target
-from hearth.cli.target import Number, with_places
+from hearth.cli import daemon_choice
+from hearth.cli.daemon_choice import Number, with_places
+from hearth.cli.messages import ask, ask_about_sessions, json_option, print_json, stop_daemon, tell
 from hearth.control_client import running_daemon
 from hearth.control_client.connection import ControlConnection
 from hearth.control_client.running_daemon import RunningDaemon
 from hearth.errors import ConfigError
-from hearth.ops import shutdown
-from hearth.output import documents, status_lines, table
+from hearth.output import status_lines, table
 from hearth.paths import Places
 
 
@@ -19,7 +19,7 @@ from hearth.paths import Places
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
 @click.option("--all", "everyone", is_flag=True, help="Every daemon of yours that runs from this installation.")
 @click.option("--timeout", type=Number(min=0), default=60, show_default=True, help="Seconds to wait for its end.")
-@documents.json_option("Print what was stopped as JSON; asks nothing, so say --yes.")
+@json_option("Print what was stopped as JSON; asks nothing, so say --yes.")
 @with_places
 def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: bool) -> None:
     """Let the daemon finish its calls, stop its MCP servers and go. Waits until its process has gone.
@@ -40,34 +40,26 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: boo
     stopped = []
     for whose, each in found:
         with each.control() as control:
-            asking.ask_about_sessions(control, "stop", yes, as_json)
-            ports = shutdown.own_ports(control.status())
-            asking.stop_daemon(control, each, restart=False, seconds=timeout)
-        hint = shutdown.start_hint(whose, ports)
+            ask_about_sessions(control, "stop", yes, as_json)
+            hint = _end(control, each, whose, False, timeout)
         stopped.append({"profile": whose.key, "pid": each.pid, "lights": hint})
         if not as_json:
             click.echo(f"Stopped (pid {each.pid}). {hint}")
     if as_json:
-        documents.show({"stopped": stopped})
+        print_json({"stopped": stopped})
 
 
 @click.command(short_help="Replace the daemon, or one server.")
-@click.argument("server", required=False, shell_complete=target.complete_server)
+@click.argument("server", required=False, shell_complete=daemon_choice.complete_server)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
 @click.option("--when-quiet", is_flag=True, help="Go when no call is in flight, and do not wait for that.")
 @click.option("--all", "everyone", is_flag=True, help="Every daemon of yours that runs from this installation.")
 @click.option("--timeout", type=Number(min=0), default=60, show_default=True,
               help="Seconds to wait for the daemon's end.")  # fmt: skip
-@documents.json_option("Print what was restarted as JSON; asks nothing, so say --yes.")
+@json_option("Print what was restarted as JSON; asks nothing, so say --yes.")
 @with_places
 def restart(
-    places: Places,
-    server: str | None,
-    yes: bool,
-    when_quiet: bool,
-    everyone: bool,
-    timeout: float,
-    as_json: bool,
+    places: Places, server: str | None, yes: bool, when_quiet: bool, everyone: bool, timeout: float, as_json: bool
 ) -> None:
     """Send the daemon away and have every attached bridge come back at once, which lights a new one.
 
@@ -89,10 +81,10 @@ def restart(
     if server is not None:
         if everyone or when_quiet:
             raise click.UsageError("--all and --when-quiet are about daemons: leave out the server.")
-        target.check_server_names([server], target.served(places), places.config_file())
+        daemon_choice.check_server_names([server], daemon_choice.served(places), places.config_file())
     found = _daemons(places, everyone)
     if not found and not as_json:
-        click.echo(f"hearth is not running. {shutdown.start_hint(places)}")
+        click.echo(f"hearth is not running. {running_daemon.start_hint(places)}")
     restarted = []
     for whose, daemon in found:
         with daemon.control() as control:
@@ -100,23 +92,23 @@ def restart(
                 _ask_about_calls(control.status(), server, yes, as_json)
                 message = f"{control.restart(server)}."
             elif when_quiet:
-                message = f"pid {daemon.pid} ({whose.key}): {shutdown.end_when_quiet(control)}."
+                message = f"pid {daemon.pid} ({whose.key}): {control.shutdown(restart=True, when_quiet=True)}."
             else:
-                asking.ask_about_sessions(control, "restart", yes, as_json)
-                message = _replace(control, daemon, whose, timeout)
+                ask_about_sessions(control, "restart", yes, as_json)
+                hint = _end(control, daemon, whose, True, timeout)
+                message = f"pid {daemon.pid} has gone; bridges that are attached light a new one at once. {hint}"
         restarted.append({"profile": whose.key, "pid": daemon.pid, "server": server, "message": message})
         if not as_json:
             click.echo(table.clean(message))
     if as_json:
-        documents.show({"restarted": restarted})
+        print_json({"restarted": restarted})
 
 
-def _replace(control: ControlConnection, daemon: RunningDaemon, places: Places, timeout: float) -> str:
-    """Stop the daemon and wait for its end; return the message for the user."""
-    ports = shutdown.own_ports(control.status())
-    asking.stop_daemon(control, daemon, restart=True, seconds=timeout)
-    hint = shutdown.start_hint(places, ports)
-    return f"pid {daemon.pid} has gone; bridges that are attached light a new one at once. {hint}"
+def _end(control: ControlConnection, daemon: RunningDaemon, places: Places, restart: bool, seconds: float) -> str:
+    """Stop the daemon and wait for its end; return what starts the next one."""
+    ports = running_daemon.own_ports(control.status())
+    stop_daemon(control, daemon, restart, seconds)
+    return running_daemon.start_hint(places, ports)
 
 
 def _daemons(places: Places, everyone: bool) -> list[tuple[Places, RunningDaemon]]:
@@ -138,12 +130,12 @@ def _ask_about_calls(document: dict[str, Any], server: str, yes: bool, as_json: 
     ]
     waiting = sum(int(instance.get("inFlight") or 0) for instance in instances)
     if waiting and not yes:
-        asking.ask(f"{status_lines.count(waiting, 'call')} to {server} in flight", "restart", as_json)
+        ask(f"{status_lines.count(waiting, 'call')} to {server} in flight", "restart", as_json)
 
 
 @click.command(short_help="Read the config again.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
-@documents.json_option()
+@json_option()
 @with_places
 def reload(places: Places, yes: bool, as_json: bool) -> None:
     """Have the daemon read its config again. A config with a mistake in it is refused as a whole: the old
@@ -160,7 +152,7 @@ def reload(places: Places, yes: bool, as_json: bool) -> None:
         _say(as_json, False, "hearth is not running: it reads the config when it is lit.")
         return
     with daemon.control() as control:
-        asking.ask_about_sessions(control, "reload", yes, as_json)
+        ask_about_sessions(control, "reload", yes, as_json)
         ok, message = control.reload()
     if not ok:
         raise ConfigError(message.splitlines() or ["the daemon refused the config and did not say why"])
@@ -168,4 +160,4 @@ def reload(places: Places, yes: bool, as_json: bool) -> None:
 
 
 def _say(as_json: bool, reloaded: bool, message: str) -> None:
-    documents.tell(as_json, {"reloaded": reloaded, "message": message}, message)
+    tell(as_json, {"reloaded": reloaded, "message": message}, message)

@@ -7,15 +7,14 @@ from typing import Any
 
 import click
 
+from hearth.cli.messages import tell
 from hearth.clients import discovery, running
-from hearth.clients.running import ConfiguredCommand, Survey, client_of
+from hearth.clients.running import ConfiguredCommand, Estimate, ServerWeight, Survey, client_of
 from hearth.clients.table import KINDS, Table
 from hearth.errors import ConfigError
 from hearth.host import process_table
 from hearth.host.process_table import RSS, ProcessInfo, Weight
-from hearth.ops import savings as savings_estimate
-from hearth.ops.savings import Estimate, ServerWeight
-from hearth.output import documents, terminal
+from hearth.output import terminal
 from hearth.output.status_lines import count
 from hearth.output.table import clean, columns, megabytes
 
@@ -44,20 +43,19 @@ def savings(as_json: bool) -> None:
       hearth savings --json | jq '.servers[] | {name, runs, withHearth}'
     """
     document = look()
-    documents.tell(as_json, document, *savings_lines(document, terminal.width()))
+    tell(as_json, document, *savings_lines(document, terminal.width()))
 
 
 def look() -> Document:
     """Survey the running processes; return the JSON document."""
     processes = process_table.own()
     found = running.survey(processes, list(_entries(processes)), process_table.is_on_pipes)
-    servers = savings_estimate.servers_of(
+    servers = running.servers_of(
         found.instances, process_table.variables_of, process_table.folder_of, process_table.weigh
     )
     through_hearth = process_table.weigh([*found.own, *found.shared])
-    return savings_document(
-        savings_estimate.estimate(servers, bool(found.daemons)), found, through_hearth, process_table.choose().name
-    )
+    estimate = running.estimate(servers, bool(found.daemons))
+    return savings_document(estimate, found, through_hearth, process_table.choose().name)
 
 
 def _entries(processes: Iterable[ProcessInfo]) -> Iterator[ConfiguredCommand]:

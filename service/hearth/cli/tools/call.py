@@ -5,23 +5,21 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from hearth import config
-from hearth.cli import target
-from hearth.cli.messages import complain, completed, suggestion
-from hearth.cli.target import Number, with_places
+from hearth.cli import daemon_choice
+from hearth.cli.daemon_choice import Number, with_places
+from hearth.cli.messages import can_ask, complain, completed, print_json, suggestion, tell
 from hearth.cli.tools import call_arguments, call_terminal
 from hearth.control_client import running_daemon
 from hearth.errors import ConfigError, HearthError, UpstreamError
-from hearth.host import signals
-from hearth.ops.tool_caller import CallError, ToolCaller
-from hearth.output import documents, table, terminal
+from hearth.host import process_setup
+from hearth.ops.tool_caller import CallError, ToolCaller, server_state
+from hearth.output import table, terminal
 from hearth.output.terminal import Spinner
 from hearth.paths import Places
 
@@ -66,8 +64,8 @@ def _values(schema: object) -> list[str]:
 
 def known_tools(ctx: click.Context) -> dict[str, dict[str, Any]]:
     """Return the cached tool definitions by name; empty if nothing is cached."""
-    places = target.places_of(ctx)
-    spec = target.served(places).get(ctx.params.get("server") or "") if places else None
+    places = daemon_choice.places_of(ctx)
+    spec = daemon_choice.served(places).get(ctx.params.get("server") or "") if places else None
     if places is None or spec is None:
         return {}
     from hearth.mcp.catalog import TOOLS
@@ -86,7 +84,7 @@ def _first_line(tool: dict[str, Any]) -> str | None:
 
 
 @click.command(short_help="Call a tool by hand.")
-@click.argument("server", shell_complete=target.complete_server)
+@click.argument("server", shell_complete=daemon_choice.complete_server)
 @click.argument("tool", required=False, shell_complete=complete_tool)
 @click.argument("arguments", nargs=-1, metavar="[JSON | NAME=VALUE...]", shell_complete=complete_argument)
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the list of tools, as it came.")
@@ -119,15 +117,20 @@ def call(
     """
     _check_server(places, server)
     _take_every_end_as_ctrl_c()
-    window = _Window(f"calling {server}")
-    asking = call_terminal.Questions(server, call_terminal.can_ask() and "-" not in arguments, window.hidden)
-    with window, ToolCaller(places, server, asking.answer, window.progressed) as caller:
+    spinner = Spinner(f"calling {server}")
+    asking = call_terminal.Questions(server, can_ask() and "-" not in arguments, spinner.paused)
+
+    def show_progress(params: dict[str, Any]) -> None:
+        if text := call_terminal.progress_text(params):
+            spinner.tell(text)
+
+    with spinner, ToolCaller(places, server, asking.answer, show_progress) as caller:
         if tool is None:
             _forgive(places, server)
-        tools = _tools(places, server, caller, window, timeout)
+        tools = _tools(places, server, caller, spinner, timeout)
         if tool is None:
-            window.close()
-            _list(places, server, tools, as_json)
+            with spinner.paused():
+                _list(places, server, tools, as_json)
             return 0
         chosen = _find(places, server, tool, tools)
         schema = chosen.get("inputSchema")
@@ -135,9 +138,8 @@ def call(
         try:
             result = caller.call(tool, given, timeout)
         except CallError as exc:
-            window.close()
-            return _report(exc, as_json)
-        window.close()
+            with spinner.paused():
+                return _report(exc, as_json)
     _show(result, tool, as_json, output)
     return TOOL_FAILED if result.get("isError") is True else 0
 
@@ -147,7 +149,7 @@ def _take_every_end_as_ctrl_c() -> None:
 
     A closed terminal or `timeout hearth call …` would otherwise leave the call running with no one waiting for it.
     """
-    for number in (*signals.END, signals.HANG_UP):
+    for number in (*process_setup.END_SIGNALS, process_setup.HANG_UP):
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
 
@@ -156,11 +158,11 @@ def _check_server(places: Places, server: str) -> None:
     found = config.examine(places)
     known = found.config.served
     if server not in known and found.problems:
-        if any(each.get("name") == server for each in running_daemon.document(places).get("upstreams") or []):
+        if server_state(places, server):
             # A running daemon keeps the config from before the mistake.
             return
         raise ConfigError(found.problems)
-    target.check_server_names([server], known, found.path)
+    daemon_choice.check_server_names([server], known, found.path)
     if known[server].disabled:
         if server in found.config.packs:
             raise click.UsageError(f"The pack {server!r} is off; `hearth pack enable {server}` switches it on.")
@@ -170,24 +172,24 @@ def _check_server(places: Places, server: str) -> None:
 def _forgive(places: Places, server: str) -> None:
     """Restart a failed server: the user who asks for its tools may have repaired it."""
     daemon = running_daemon.find(places)
-    if daemon and _upstream(places, server).get("state") == "failed":
+    if daemon and server_state(places, server).get("state") == "failed":
         with daemon.control() as control:
             control.restart(server)
 
 
 def _tools(
-    places: Places, server: str, caller: ToolCaller, window: "_Window", timeout: float | None
+    places: Places, server: str, caller: ToolCaller, spinner: Spinner, timeout: float | None
 ) -> list[dict[str, Any]]:
     """Return the server's tools. Wait for a server that is still starting, up to its start timeout."""
     tools = caller.tools(timeout)
     spec = config.examine(places).config.served.get(server)
     limit = min(spec.start_timeout if spec else config.ServerSpec.start_timeout, timeout or math.inf)
     deadline = time.monotonic() + limit
-    while not tools and _upstream(places, server).get("state") == "starting" and time.monotonic() < deadline:
-        window.tell(f"waiting for {server} to start, at most {limit:g} s (start_timeout)")
+    while not tools and server_state(places, server).get("state") == "starting" and time.monotonic() < deadline:
+        spinner.tell(f"waiting for {server} to start, at most {limit:g} s (start_timeout)")
         caller.await_change(LOOK_SECONDS)
         tools = caller.tools(timeout)
-    window.tell(f"calling {server}")
+    spinner.tell(f"calling {server}")
     return tools
 
 
@@ -199,33 +201,27 @@ def _find(places: Places, server: str, tool: str, tools: list[dict[str, Any]]) -
     names = [str(each.get("name")) for each in tools]
     if tool in names:
         return tools[names.index(tool)]
-    upstream = _upstream(places, server)
+    upstream = server_state(places, server)
     if not names or (upstream.get("pin") and tool in (upstream.get("changedTools") or [])):
         return {}
     hint = suggestion(tool, names, f"`hearth call {server}` lists what it has.")
     raise click.UsageError(f"{server} has no tool {tool!r}. {hint}")
 
 
-def _upstream(places: Places, server: str) -> dict[str, Any]:
-    """Return the server's part of the status document."""
-    upstreams = running_daemon.document(places).get("upstreams") or []
-    return next((each for each in upstreams if each.get("name") == server), {})
-
-
 def _list(places: Places, server: str, tools: list[dict[str, Any]], as_json: bool) -> None:
     if not tools:
-        found = _upstream(places, server)
+        found = server_state(places, server)
         if found.get("error"):
             raise UpstreamError(f"{server} offers no tools: {found['error']}")
         if found.get("state") == "starting":
             raise UpstreamError(f"{server} is still starting: its tools are not known yet; ask again in a while")
     lines = call_terminal.tool_lines(tools, terminal.width())
-    documents.tell(as_json, tools, *(lines or [f"{server} offers no tools."]))
+    tell(as_json, tools, *(lines or [f"{server} offers no tools."]))
 
 
 def _report(failure: CallError, as_json: bool) -> int:
     if as_json:
-        documents.show({"error": failure.error})
+        print_json({"error": failure.error})
     data = failure.error.get("data")
     wanted = data.get("elicitations") if isinstance(data, dict) else None
     urls = [str(each.get("url")) for each in wanted if isinstance(each, dict)] if isinstance(wanted, list) else []
@@ -237,7 +233,7 @@ def _report(failure: CallError, as_json: bool) -> int:
 
 def _show(result: dict[str, Any], tool: str, as_json: bool, output: str | None) -> None:
     if as_json:
-        documents.show(result)
+        print_json(result)
     for block in call_terminal.blocks_of(result):
         path = call_terminal.save_content(block, output, tool) if output else None
         if path:
@@ -247,46 +243,3 @@ def _show(result: dict[str, Any], tool: str, as_json: bool, output: str | None) 
             said = call_terminal.description_of(block) if text is None else text
             # Output to a file or a pipe stays unchanged.
             click.echo(table.harmless(said) if sys.stdout.isatty() else said)
-
-
-class _Window:
-    """Status line on the terminal that shows the progress of a call."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._spinner: Spinner | None = None
-
-    def __enter__(self) -> "_Window":
-        self._spinner = Spinner(self._text)
-        self._spinner.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Clear the line."""
-        if self._spinner:
-            self._spinner.__exit__(None, None, None)
-            self._spinner = None
-
-    def tell(self, text: str) -> None:
-        """Show what the call is waiting for."""
-        self._text = text
-        if self._spinner:
-            self._spinner.tell(text)
-
-    def progressed(self, params: dict[str, Any]) -> None:
-        """Show a progress notification of the server."""
-        text = call_terminal.progress_text(params)
-        if text and self._spinner:
-            self._spinner.tell(text)
-
-    @contextmanager
-    def hidden(self) -> Iterator[None]:
-        """Hide the line while the user types."""
-        self.close()
-        try:
-            yield
-        finally:
-            self.__enter__()

@@ -8,7 +8,6 @@ import binascii
 import json
 import mimetypes
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from operator import gt, lt
@@ -136,11 +135,6 @@ def _typed(field: Field) -> Any:
             return field.parse(str(text))
         except click.UsageError as error:
             click.echo(error.format_message(), err=True)
-
-
-def can_ask() -> bool:
-    """Return whether a user at a terminal can be asked."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _roots() -> Message:

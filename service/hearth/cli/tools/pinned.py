@@ -12,15 +12,15 @@ import click
 from click.shell_completion import CompletionItem
 
 from hearth import config
-from hearth.cli import asking, target
-from hearth.cli.messages import complain, completed, styled
-from hearth.cli.target import with_places
+from hearth.cli import daemon_choice
+from hearth.cli.daemon_choice import with_places
+from hearth.cli.messages import complain, completed, confirm, json_option, print_json, styled, tell
 from hearth.config import ServerSpec
 from hearth.control_client import running_daemon
 from hearth.errors import FileAccessError, Refused
 from hearth.host.folders import refusal
 from hearth.mcp.pinning import CHANGED, NEW, VANISHED, Change
-from hearth.output import documents, table
+from hearth.output import table
 from hearth.output.status_lines import count
 from hearth.paths import Places
 from hearth.upstreams.pin_store import PinStore
@@ -37,7 +37,7 @@ _LINE_END = re.compile(r"\\\\|\\n")
 
 
 @click.command(short_help="Show tools that are described otherwise than before.")
-@click.argument("server", required=False, shell_complete=target.complete_server)
+@click.argument("server", required=False, shell_complete=daemon_choice.complete_server)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array, with full definitions.")
 @with_places
 def diff(places: Places, server: str | None, as_json: bool) -> int:
@@ -60,7 +60,7 @@ def diff(places: Places, server: str | None, as_json: bool) -> int:
     problems = [unreadable(name, problem) for name in specs if (problem := pins.problem(name))]
     if as_json:
         found = [change_documents(name, changes[name], spec.pin) for name, spec in specs.items()]
-        documents.show([each for one in found for each in one])
+        print_json([each for one in found for each in one])
     else:
         _show(specs, changes, bool(problems))
     complain(*problems)
@@ -97,7 +97,7 @@ def chosen(places: Places, pins: PinStore, server: str | None) -> dict[str, Serv
         return configured
     seen = pins.servers()
     if server not in configured and server not in seen:
-        target.check_server_names([server], dict.fromkeys([*configured, *seen]), places.config_file())
+        daemon_choice.check_server_names([server], dict.fromkeys([*configured, *seen]), places.config_file())
     return {server: configured.get(server, ServerSpec(name=server))}
 
 
@@ -193,17 +193,17 @@ def _tree(text: str) -> Any:
 
 
 def _complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    places = target.places_of(ctx)
+    places = daemon_choice.places_of(ctx)
     server = ctx.params.get("server")
     changes = PinStore(places.pins).changes(server) if places and server else []
     return completed((change.tool for change in changes), incomplete)
 
 
 @click.command(short_help="Accept tools as they are described now.")
-@click.argument("server", shell_complete=target.complete_server)
+@click.argument("server", shell_complete=daemon_choice.complete_server)
 @click.argument("tools", nargs=-1, metavar="[TOOL]...", shell_complete=_complete_tool)
 @click.option("--yes", "-y", is_flag=True, help="Do not show them, and do not ask.")
-@documents.json_option("Print what was approved as JSON; asks nothing, so say --yes.")
+@json_option("Print what was approved as JSON; asks nothing, so say --yes.")
 @with_places
 def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Accept the definitions of a server's tools that have changed, or of the TOOLs that are named. Shows them
@@ -225,7 +225,7 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool, as_j
     changes = _wanted(pins.changes(name), tools, name)
     if not changes:
         said = f"Every tool of {table.clean(name)} is as it was first seen or last approved."
-        documents.tell(as_json, {"server": name, "approved": []}, said)
+        tell(as_json, {"server": name, "approved": []}, said)
         return
     if not yes:
         _ask(name, changes, spec.pin, as_json)
@@ -239,7 +239,7 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool, as_j
             control.approved()
     approved = [{"tool": change.tool, "change": change.kind} for change in changes]
     said = table.clean(f"Approved of {name}, {change_summary(changes)}.")
-    documents.tell(as_json, {"server": name, "approved": approved}, said)
+    tell(as_json, {"server": name, "approved": approved}, said)
 
 
 def _wanted(changes: list[Change], tools: tuple[str, ...], server: str) -> list[Change]:
@@ -258,5 +258,5 @@ def _ask(server: str, changes: list[Change], is_pinned: bool, as_json: bool) -> 
         click.echo(styled(line), err=True)
     if not sys.stdin.isatty():
         raise Refused("nothing was approved: there is no terminal to ask at; look at it, then say --yes")
-    if not asking.confirm(f"Approve {change_summary(changes)}?"):
+    if not confirm(f"Approve {change_summary(changes)}?"):
         raise Refused("nothing was approved")

@@ -5,17 +5,17 @@ from typing import Any, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from hearth.cli import config_changes, target
+from hearth.cli import config_changes, daemon_choice
 from hearth.cli.config_changes import ConfigEdit
-from hearth.cli.messages import completed, suggestion
-from hearth.cli.target import WholeNumber, with_places
+from hearth.cli.daemon_choice import WholeNumber, with_places
+from hearth.cli.messages import completed, suggestion, tell
 from hearth.cli.tools.pinned import approve, diff
 from hearth.config import ServerSpec, editor
 from hearth.config.schema import PACKS_KEY, SERVERS
 from hearth.errors import ConfigError
 from hearth.mcp import catalog
 from hearth.ops import edit_config, tool_catalog
-from hearth.output import documents, table, terminal
+from hearth.output import table, terminal
 from hearth.paths import Places
 
 # A list that can be read at a glance.
@@ -71,7 +71,7 @@ def tools(**_: object) -> None:
 
 @click.command("tools")
 @click.argument("query", nargs=-1, metavar="[QUERY]...")
-@click.option("--server", metavar="NAME", shell_complete=target.complete_server, help="Only of this server.")
+@click.option("--server", metavar="NAME", shell_complete=daemon_choice.complete_server, help="Only of this server.")
 @click.option("--limit", type=WholeNumber(1), metavar="N", help=f"At most N; {FOUND_BY_DEFAULT} with a QUERY.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array, with full definitions.")
 @with_places
@@ -81,15 +81,15 @@ def find(places: Places, query: tuple[str, ...], server: str | None, limit: int 
     if server is not None:
         _check_server(places, server)
     found = tool_catalog.current(places, words, server, limit or (FOUND_BY_DEFAULT if words else 0))
-    documents.tell(as_json, found["tools"], *lines(found, words, terminal.width()))
+    tell(as_json, found["tools"], *lines(found, words, terminal.width()))
 
 
 def _check_server(places: Places, server: str) -> None:
     try:
-        known = target.served(places)
+        known = daemon_choice.served(places)
     except ConfigError:
         return
-    target.check_server_names([server], known, places.config_file())
+    daemon_choice.check_server_names([server], known, places.config_file())
 
 
 def lines(found: dict[str, Any], query: str, width: int) -> list[str]:
@@ -130,15 +130,15 @@ class NamedTool(NamedTuple):
 
 
 def _complete_known(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    places = target.places_of(ctx)
+    places = daemon_choice.places_of(ctx)
     # Only the catalog cache is read: completion does not ask the daemon.
     found = tool_catalog.document(places, "", None, 0)["tools"] if places else []
     return completed((each["name"] for each in found), incomplete)
 
 
 def _complete_blocked(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    places = target.places_of(ctx)
-    found = _blocked(target.served(places)) if places else {}
+    places = daemon_choice.places_of(ctx)
+    found = _blocked(daemon_choice.served(places)) if places else {}
     return completed(found, incomplete)
 
 
@@ -158,7 +158,7 @@ def block(edit: ConfigEdit, name: str) -> None:
       hearth tools block github__delete_repo --dry-run
       hearth config get mcpServers.github.blocked_tools
     """
-    tool = _blocked(target.served(edit.places)).get(name) or _known(edit.places, name)
+    tool = _blocked(daemon_choice.served(edit.places)).get(name) or _known(edit.places, name)
     _change(edit, name, tool, True)
 
 
@@ -172,7 +172,7 @@ def unblock(edit: ConfigEdit, name: str) -> None:
     Examples:
       hearth tools unblock github__delete_repo
     """
-    blocked = _blocked(target.served(edit.places))
+    blocked = _blocked(daemon_choice.served(edit.places))
     if name not in blocked:
         known = f" Blocked: {', '.join(blocked)}." if blocked else " No tool is blocked."
         raise click.UsageError(f"Tool {name!r} is not blocked.{known}")
@@ -205,7 +205,7 @@ def _change(edit: ConfigEdit, name: str, tool: NamedTool, blocks: bool) -> None:
     def make(data: bytes | None) -> bytes:
         found = edit_config.examined(path, data).config
         servers = found.served
-        target.check_server_names([tool.server], servers, path)
+        daemon_choice.check_server_names([tool.server], servers, path)
         assert data is not None
         former = servers[tool.server].blocked_tools
         wanted = [*(each for each in former if each != tool.name), *([tool.name] if blocks else [])]

@@ -193,7 +193,7 @@ def _pass_listener_on() -> None:
     os.set_inheritable(_LISTENER, True)
     name = os.environ.get("LISTEN_FDNAMES", "mcp").split(":")[0]
     os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1", LISTEN_FDNAMES=name)
-    limits = sys.modules.get("hearth.host.posix.process_setup")
+    limits = sys.modules.get("hearth.host.process_setup")
     if limits is not None:
         # The next daemon passes its own limit on to its servers.
         limits.restore_core_dumps()

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from typing import cast
 
 from hearth.daemon.degraded.core import Degraded, DegradedClient, Leaving
-from hearth.host import connections, signals
-from hearth.host.connections import Connection
-from hearth.host.listening import Listener
+from hearth.host import listening, process_setup
+from hearth.host.listening import Connection, Listener
 
 # Interval of the check whether to exit: only a process that waits for the exit of this one is in a hurry.
 LOOK_SECONDS = 0.1
@@ -26,8 +25,8 @@ class _Pipes:
         self._is_welcome = is_welcome
 
     async def serve(self) -> None:
-        for number in signals.END:
-            signals.watch(number, self.daemon.leave)
+        for number in process_setup.END_SIGNALS:
+            process_setup.watch_signal(number, self.daemon.leave)
         self._listener.poll(self._welcome)
         while not self.daemon.is_over():
             await asyncio.sleep(LOOK_SECONDS)
@@ -44,7 +43,7 @@ class _Pipes:
         while connection := self._listener.accept():
             if self._is_welcome(connection):
                 # The task is done in the next iteration of the loop, which holds a reference until then.
-                asyncio.get_running_loop().create_task(connections.attach(connection, _PipeConnection(self)))
+                asyncio.get_running_loop().create_task(listening.attach(connection, _PipeConnection(self)))
             else:
                 connection.close()
 

@@ -1,4 +1,4 @@
-"""Admission of HTTP clients: connections over TCP that have shown the token, and rate limits.
+"""Admission of HTTP clients and their requests: connections that have shown the token, rate limits, bodies.
 
 Rotating the token ends the connections that have shown it: their streams may stay open for hours, and another person's
 stream is the reason why a user rotates the token.
@@ -17,20 +17,32 @@ from typing import TYPE_CHECKING
 from hearth.config import Config
 from hearth.daemon import client_limits
 from hearth.daemon.client_limits import Limits, RateLimiter
-from hearth.daemon.http.responses import Headers
+from hearth.daemon.http import http_messages
+from hearth.daemon.http.http_messages import Headers
 from hearth.daemon.http.sessions import HttpSession
 from hearth.daemon.services import DaemonServices
-from hearth.errors import FileAccessError, OverLimit
+from hearth.errors import FileAccessError, HearthError, MessageError, OverLimit, TooLarge
 from hearth.secrets import http_token
 from hearth.wire import json
 
 if TYPE_CHECKING:
+    from hearth.daemon.http.app import Request
     from hearth.daemon.http.connection import HttpConnection
 
 log = logging.getLogger(__name__)
 
 # The token's file may change at any time, by any process; checking it takes microseconds.
 LOOK_SECONDS = 1.0
+
+
+class Rejected(Exception):
+    """Rejection of a request. `problem` is in the body of the answer, for the request of that raw `id`."""
+
+    def __init__(self, status: int, problem: HearthError, id: bytes | None = None) -> None:
+        super().__init__(str(problem))
+        self.status = status
+        self.problem = problem
+        self.id = id
 
 
 class AuthenticatedConnections:
@@ -105,7 +117,7 @@ class Gates:
     def admitted(
         self, found: HttpSession, is_far: bool, message: json.Message | json.Batch
     ) -> json.Message | json.Batch:
-        """Return the message, or the part of it that may pass. Raises OverLimit."""
+        """Return the message, or the part of it that may pass. Raises Rejected."""
         wanted = self._wanted(is_far)
         if wanted is None:
             return message
@@ -114,35 +126,33 @@ class Gates:
             refused = [each for each in admitted.items if isinstance(each, OverLimit)]
             if refused and len(refused) == len(admitted.items):
                 # Refused as a whole: a batch has no id of its own.
-                raise OverLimit(str(refused[0]), refused[0].reason, None, refused[0].retry_after)
+                raise Rejected(429, refused[0])
         elif not isinstance(admitted, json.Message):
-            raise admitted
+            raise Rejected(429, admitted, admitted.id)
         return admitted
 
     def _of_session(self, found: HttpSession, is_far: bool, wanted: Limits) -> RateLimiter:
         return self._gate(found.gates, is_far, wanted, f"the client of session {found.session.id} over HTTP")
 
     def check_stream(self, found: HttpSession, is_far: bool) -> None:
-        """Raise OverLimit if a session may not open a stream for now; a stream counts as a message."""
-        wanted = self._wanted(is_far)
-        refusal = wanted and self._of_session(found, is_far, wanted).asking("message")
-        if refusal:
-            raise refusal
+        """Raise Rejected if a session may not open a stream for now; a stream counts as a message."""
+        if wanted := self._wanted(is_far):
+            _check(self._of_session(found, is_far, wanted).asking("message"))
 
     def check_look(self, is_far: bool) -> None:
-        """Raise OverLimit if there are too many requests for the daemon's status."""
-        wanted = self._wanted(is_far)
-        name = f"/status and /metrics {_door(is_far)}"
-        refusal = wanted and self._gate(self._looks, is_far, wanted, name).asking("request")
-        if refusal:
-            raise refusal
+        """Raise Rejected if there are too many requests for the daemon's status."""
+        if wanted := self._wanted(is_far):
+            _check(self._gate(self._looks, is_far, wanted, f"/status and /metrics {_door(is_far)}").asking("request"))
 
     def check_opening(self, is_far: bool, id: bytes | None = None) -> None:
-        """Raise OverLimit, for the request of that id, if there are too many new sessions for now."""
-        wanted = self._wanted(is_far)
-        refusal = wanted and self._gate(self._doors, is_far, wanted, f"clients {_door(is_far)}").opening(id)
-        if refusal:
-            raise refusal
+        """Raise Rejected, for the request of that id, if there are too many new sessions for now."""
+        if wanted := self._wanted(is_far):
+            _check(self._gate(self._doors, is_far, wanted, f"clients {_door(is_far)}").opening(id))
+
+
+def _check(refusal: OverLimit | None) -> None:
+    if refusal:
+        raise Rejected(429, refusal, refusal.id)
 
 
 def _door(is_far: bool) -> str:
@@ -152,3 +162,39 @@ def _door(is_far: bool) -> str:
 def retry_after(problem: OverLimit) -> Headers:
     """Return the Retry-After header, in whole seconds (RFC 9110, 10.2.3)."""
     return [(b"retry-after", b"%d" % problem.retry_after)]
+
+
+# --- bodies
+
+
+def check_body(request: "Request") -> None:
+    """Raise Rejected unless the body has a readable type and encoding."""
+    if problem := http_messages.refused_type(request.headers.get("content-type", "")):
+        raise Rejected(415, MessageError(problem))
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise Rejected(415, MessageError("the body must not be compressed"))
+
+
+async def read_body(request: "Request") -> bytes | None:
+    """Return the whole body, or None if the client has disconnected or the body is over the limit.
+
+    A body over the limit is refused here, and the connection is closed.
+    """
+    limit = request.app.services.config.message_limit
+    declared = request.headers.get("content-length", "")
+    too_large = TooLarge(f"the body is over the limit of {limit} bytes (message_limit)")
+    if declared.isdigit() and int(declared) > limit:
+        request.connection.refuse(413, str(too_large), headers=request.headers)
+        return None
+    pieces, size = [], 0
+    while True:
+        part = await request.receive()
+        if part["type"] == "http.disconnect":
+            return None
+        pieces.append(part["body"])
+        size += len(part["body"])
+        if size > limit:
+            request.connection.refuse(413, str(too_large), headers=request.headers)
+            return None
+        if not part["more_body"]:
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -5,11 +5,10 @@ changes something is a POST of `application/json`: no page can send it without a
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from hearth.daemon.http import mcp, request_checks, responses
+from hearth.daemon.http import admission, http_messages
 from hearth.daemon.http.exchange import KEEP_ALIVE_SECONDS
 from hearth.errors import ConfigError, HearthError, Refused
 from hearth.host import process_table
@@ -26,6 +25,8 @@ BODY_LIMIT_BYTES = 64 * 1024
 _SERVERS = "servers/"
 _RESTART = "/restart"
 _READS = ("GET", "HEAD")
+_QUERIES = ("status", "sessions", "servers", "tools")
+_ACTIONS = ("reload", "restart", "shutdown")
 
 
 class _BadRequest(HearthError):
@@ -56,44 +57,26 @@ async def serve(request: "Request") -> None:
 
 async def _ask(request: "Request", path: str) -> None:
     if request.method not in _READS:
-        await _refuse_method(request, b"GET, HEAD")
+        await request.refuse_method(*_READS)
         return
     try:
-        body = await _QUERIES[path](request, request.app.services.control)
+        body = await _find(request, path)
     except HearthError as exc:
         await request.refuse(_status_of(exc), str(exc))
     else:
         await request.answer(200, body)
 
 
-async def _status(request: "Request", control: ControlApi) -> bytes:
-    return json.dumps(await _with_memory(control))
-
-
-async def _servers(request: "Request", control: ControlApi) -> bytes:
-    return json.dumps({"servers": (await _with_memory(control))["upstreams"]})
-
-
-async def _with_memory(control: ControlApi) -> dict[str, Any]:
+async def _find(request: "Request", path: str) -> bytes:
+    control = request.app.services.control
+    if path == "tools":
+        query, server, limit = request.first("query") or "", request.first("server"), _number(request, "limit")
+        return bytes(await control.cmd_tools(query, server, limit))
+    if path == "sessions":
+        return json.dumps({"sessions": control.cmd_sessions()})
     # Not in the loop: the kernel takes milliseconds to measure a large process.
-    return await asyncio.to_thread(process_table.with_memory, control.cmd_status())
-
-
-async def _sessions(request: "Request", control: ControlApi) -> bytes:
-    return json.dumps({"sessions": control.cmd_sessions()})
-
-
-async def _tools(request: "Request", control: ControlApi) -> bytes:
-    query, server, limit = request.first("query") or "", request.first("server"), _number(request, "limit")
-    return bytes(await control.cmd_tools(query, server, limit))
-
-
-_QUERIES: dict[str, Callable[["Request", ControlApi], Awaitable[bytes]]] = {
-    "status": _status,
-    "sessions": _sessions,
-    "servers": _servers,
-    "tools": _tools,
-}
+    status = await asyncio.to_thread(process_table.with_memory, control.cmd_status())
+    return json.dumps({"servers": status["upstreams"]} if path == "servers" else status)
 
 
 # --- actions
@@ -101,18 +84,18 @@ _QUERIES: dict[str, Callable[["Request", ControlApi], Awaitable[bytes]]] = {
 
 async def _act(request: "Request", path: str, name: str | None) -> None:
     if request.method != "POST":
-        await _refuse_method(request, b"POST")
+        await request.refuse_method("POST")
         return
     try:
-        mcp.check_body(request)
-        body = await mcp.read_body(request)
+        admission.check_body(request)
+        body = await admission.read_body(request)
         if body is None:
             return
         if len(body) > BODY_LIMIT_BYTES:
             await request.refuse(413, f"the body is over the limit of {BODY_LIMIT_BYTES} bytes for a command")
             return
-        message = await _ACTIONS[path](request.app.services.control, _object(body), name or "")
-    except mcp.Rejected as exc:
+        message = await _run(request.app.services.control, path, _object(body), name or "")
+    except admission.Rejected as exc:
         await request.refuse(exc.status, str(exc))
     except HearthError as exc:
         await request.refuse(_status_of(exc), str(exc))
@@ -120,29 +103,14 @@ async def _act(request: "Request", path: str, name: str | None) -> None:
         await request.answer(200, json.dumps({"message": message}))
 
 
-async def _reload(control: ControlApi, body: dict[str, Any], name: str) -> str:
-    _check_flags(body)
-    return await control.cmd_reload()
-
-
-async def _restart(control: ControlApi, body: dict[str, Any], name: str) -> str:
-    _check_flags(body)
-    return await control.cmd_restart(name)
-
-
-async def _shutdown(control: ControlApi, body: dict[str, Any], name: str) -> str:
-    _check_flags(body, "restart", "whenQuiet")
-    restart, when_quiet = body.get("restart", False), body.get("whenQuiet", False)
-    if when_quiet and not restart:
-        raise _BadRequest("whenQuiet is for a restart: send restart, too")
-    return await control.cmd_shutdown(restart, when_quiet)
-
-
-_ACTIONS: dict[str, Callable[[ControlApi, dict[str, Any], str], Awaitable[str]]] = {
-    "reload": _reload,
-    "restart": _restart,
-    "shutdown": _shutdown,
-}
+async def _run(control: ControlApi, path: str, body: dict[str, Any], name: str) -> str:
+    _check_flags(body, *(("restart", "whenQuiet") if path == "shutdown" else ()))
+    if path == "shutdown":
+        restart, when_quiet = body.get("restart", False), body.get("whenQuiet", False)
+        if when_quiet and not restart:
+            raise _BadRequest("whenQuiet is for a restart: send restart, too")
+        return await control.cmd_shutdown(restart, when_quiet)
+    return await (control.cmd_restart(name) if path == "restart" else control.cmd_reload())
 
 
 # --- events
@@ -151,9 +119,9 @@ _ACTIONS: dict[str, Callable[[ControlApi, dict[str, Any], str], Awaitable[str]]]
 async def _follow(request: "Request") -> None:
     """Send events as they come, after the newest `count` kept ones (none without it)."""
     if request.method != "GET":
-        await _refuse_method(request, b"GET")
+        await request.refuse_method("GET")
         return
-    if not request_checks.accepts(request.headers.get("accept"), request_checks.EVENTS):
+    if not http_messages.accepts(request.headers.get("accept"), http_messages.EVENTS):
         await request.refuse(406, "Accept must name text/event-stream")
         return
     try:
@@ -167,13 +135,13 @@ async def _follow(request: "Request") -> None:
         request.app.followers.add(subscription)
         request.connection.on_lost.append(subscription.close)
         try:
-            await request.begin(200, responses.EVENT_STREAM, _stream(feed.kept), more=True)
+            await request.begin(200, http_messages.EVENT_STREAM, _stream(feed.kept), more=True)
             while not subscription.is_closed:
                 # uvicorn's `send` waits for a slow reader; the subscription's queue drops events meanwhile.
                 found = _stream(await subscription.wait(KEEP_ALIVE_SECONDS))
-                await _send(request, found or responses.KEEP_ALIVE, more=True)
+                await request.send_body(found or http_messages.KEEP_ALIVE, more=True)
             # Events may have come while `send` waited for the reader.
-            await _send(request, _stream(subscription.take()), more=False)
+            await request.send_body(_stream(subscription.take()), more=False)
         finally:
             request.app.followers.discard(subscription)
             if subscription.close in request.connection.on_lost:
@@ -183,10 +151,6 @@ async def _follow(request: "Request") -> None:
 def _stream(found: list[HubEvent]) -> bytes:
     kinds = [(str(each.__struct_config__.tag).encode(), events.encode(each)) for each in found]
     return b"".join([b"event: %b\ndata: %b\n\n" % each for each in kinds])
-
-
-async def _send(request: "Request", body: bytes, more: bool) -> None:
-    await request.send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 # --- parsing and refusing requests
@@ -229,7 +193,3 @@ def _status_of(problem: HearthError) -> int:
     if isinstance(problem, _BadRequest):
         return 400
     return 404 if isinstance(problem, Refused) else 500
-
-
-async def _refuse_method(request: "Request", allowed: bytes) -> None:
-    await request.refuse(405, f"{request.method} means nothing here", [(b"allow", allowed)])

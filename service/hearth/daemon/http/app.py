@@ -11,16 +11,17 @@ from urllib.parse import parse_qs, unquote
 from starlette.routing import Route, Router
 
 from hearth.daemon.acceptor import STRANGERS_LIMIT
-from hearth.daemon.http import admission, legacy_sse, mcp, request_checks, responses
+from hearth.daemon.http import admission, http_messages, mcp
 from hearth.daemon.http.admission import AuthenticatedConnections, Gates
 from hearth.daemon.http.connection import HttpConnection
 from hearth.daemon.http.session_store import ClientIdentity, SessionStore
 from hearth.daemon.http.sessions import SWEEP_SECONDS, TTL_SECONDS, HttpSessions
 from hearth.daemon.http.uvicorn_protocol import load_settings
 from hearth.daemon.services import COUNTERS, DaemonServices
-from hearth.errors import NoRoom, OverLimit
+from hearth.errors import NoRoom, Refused
 from hearth.host import process_table
-from hearth.host.posix.peers import Peer, own_uid
+from hearth.host.peers import Peer
+from hearth.host.system import user_id
 from hearth.hub.events import Subscription
 from hearth.wire import json
 
@@ -38,12 +39,12 @@ API = b"/api/v1/"
 class Request:
     """HTTP request, with the methods that answer it."""
 
-    def __init__(self, app: "HttpApp", scope: Scope, receive: Receive, send: responses.Send) -> None:
+    def __init__(self, app: "HttpApp", scope: Scope, receive: Receive, send: http_messages.Send) -> None:
         self.app = app
         self.method: str = scope["method"]
         self.raw_path: bytes = scope["raw_path"]
         self._is_api = self.raw_path.startswith(API)
-        self.headers = request_checks.headers_of(scope["headers"])
+        self.headers = http_messages.headers_of(scope["headers"])
         self.connection: HttpConnection = scope["state"]["connection"]
         self.receive = receive
         self.send = send
@@ -51,16 +52,24 @@ class Request:
         self.query = parse_qs(query.decode("latin-1")) if query else {}
         self.server = _server_in(self.raw_path) if "server" in scope.get("path_params", ()) else None
         # The connection's URL is this request's: no other is read before this one is answered.
-        self.target_host = request_checks.target_host(self.connection.url)
+        self._proven: tuple[str | None, str | None] = (None, None)
+        self.target_host = http_messages.target_host(self.connection.url)
 
     @property
     def who(self) -> ClientIdentity:
         """The identity of the client."""
         uid = self.connection.peer.uid
-        return ClientIdentity(uid, self._claim("role"), self._claim("agent"), self.server, self.first("mode"))
+        claims = self._claim("role"), self._claim("agent")
+        return ClientIdentity(uid, *claims, self.server, self.first("mode"), *self._proven)
 
     def _claim(self, name: str) -> str | None:
-        return self.headers.get(f"x-hearth-{name}") or self.first(name)
+        # With a policy, a URL claims nothing: it is in logs and configs.
+        in_query = None if self.app.hub.policy.guard else self.first(name)
+        return self.headers.get(f"x-hearth-{name}") or in_query
+
+    def prove_role(self) -> None:
+        """Check the role token, or the claim of a role that needs one. Raises Refused."""
+        self._proven = self.app.hub.policy.admit(self._claim("role"), self.headers.get("hearth-role-token"))
 
     def first(self, name: str) -> str | None:
         """Return the first value of a query parameter."""
@@ -70,7 +79,7 @@ class Request:
         self,
         status: int,
         body: bytes = b"",
-        headers: responses.Headers = [],  # noqa: B006  # never changed
+        headers: http_messages.Headers = [],  # noqa: B006  # never changed
         kind: bytes = b"application/json",
     ) -> None:
         """Send a complete answer; `kind` is the content type of its body, if it has one."""
@@ -79,16 +88,24 @@ class Request:
             fields.append((b"content-type", kind))
         await self.begin(status, fields, body, more=False)
 
-    async def begin(self, status: int, headers: responses.Headers, body: bytes, more: bool) -> None:
+    async def begin(self, status: int, headers: http_messages.Headers, body: bytes, more: bool) -> None:
         """Send the head of the answer and its body, or the first part of the body if there is `more`."""
         with self.connection.one_write():
             await self.send({"type": "http.response.start", "status": status, "headers": headers})
-            await self.send({"type": "http.response.body", "body": body, "more_body": more})
+            await self.send_body(body, more)
 
-    async def refuse(self, status: int, reason: str, headers: responses.Headers = []) -> None:  # noqa: B006
+    async def send_body(self, body: bytes, more: bool) -> None:
+        """Send the next part of the body, the last one if there is no `more`."""
+        await self.send({"type": "http.response.body", "body": body, "more_body": more})
+
+    async def refuse(self, status: int, reason: str, headers: http_messages.Headers = []) -> None:  # noqa: B006
         """Answer with an error and its reason."""
-        body = responses.api_error(status, reason) if self._is_api else responses.reason(reason)
+        body = http_messages.api_error(status, reason) if self._is_api else http_messages.reason(reason)
         await self.answer(status, body, headers)
+
+    async def refuse_method(self, *allowed: str) -> None:
+        """Refuse a request whose method means nothing at its path."""
+        await self.refuse(405, f"{self.method} means nothing here", [(b"allow", ", ".join(allowed).encode())])
 
 
 def _server_in(raw_path: bytes) -> str:
@@ -124,18 +141,18 @@ class HttpApp:
 
     def _routes(self) -> list[Route]:
         served: list[tuple[str, Handler]] = [
-            ("/mcp", mcp.serve),
+            ("/mcp", _with_role(mcp.serve)),
             # People write this, too, and a browser follows no redirect of a preflight.
-            ("/mcp/", mcp.serve),
+            ("/mcp/", _with_role(mcp.serve)),
             # A name may contain slashes.
-            ("/mcp/{server:path}", mcp.serve),
-            ("/sse", legacy_sse.serve_stream),
-            ("/messages", legacy_sse.serve_message),
-            ("/healthz", _read_only(_health)),
-            ("/status", _read_only(_limited(_status))),
-            ("/metrics", _read_only(_limited(_metrics))),
-            (API.decode() + "{command:path}", _limited(_api)),
-            ("/hooks/{event}", _hooks),
+            ("/mcp/{server:path}", _with_role(mcp.serve)),
+            ("/sse", _only(_with_role(mcp.serve_stream), "GET")),
+            ("/messages", _only(_with_role(mcp.serve_message), "POST")),
+            ("/healthz", _only(_health, "GET", "HEAD")),
+            ("/status", _only(_limited(_status), "GET", "HEAD")),
+            ("/metrics", _only(_limited(_loaded("metrics")), "GET", "HEAD")),
+            (API.decode() + "{command:path}", _limited(_loaded("api"))),
+            ("/hooks/{event}", _loaded("hooks")),
         ]
         return [Route(path, _RequestGuard(self, handler)) for path, handler in served]
 
@@ -149,7 +166,7 @@ class HttpApp:
             COUNTERS.connections_refused += 1
             # Drop a connection, so that others cannot lock out a client with the token.
             self.drop_stranger()
-        stranger = HttpConnection(self, self._settings, Peer(None, own_uid(), -1), needs_token=True)
+        stranger = HttpConnection(self, self._settings, Peer(None, user_id(), -1), needs_token=True)
         stranger.token = token
         self.strangers[stranger] = None
         return stranger
@@ -199,15 +216,15 @@ class _RequestGuard:
         self._app = app
         self._handler = handler
 
-    async def __call__(self, scope: Scope, receive: Receive, send: responses.Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: http_messages.Send) -> None:
         request = Request(self._app, scope, receive, send)
         config = self._app.services.config
         origin = request.headers.get("origin")
         own = request.connection.own_address
-        fault = request_checks.faulty_host(request.headers, scope["http_version"])
+        fault = http_messages.faulty_host(request.headers, scope["http_version"])
         if (host := request.target_host) is not None:
             request.headers["host"] = host
-        refusal = request_checks.refused_address(request.headers, config.http_hosts, config.http_origins, own)
+        refusal = http_messages.refused_address(request.headers, config.http_hosts, config.http_origins, own)
         if fault or refusal:
             self._dismiss_stranger(request)
             await request.refuse(400 if fault else 403, fault or refusal or "")
@@ -215,17 +232,17 @@ class _RequestGuard:
         if scope["http_version"] in _WITHOUT_CHUNKS:
             request.send = request.connection.ended_by_close(send)
         if origin is not None:
-            request.send = responses.with_headers(request.send, request_checks.shared_with(origin))
+            request.send = http_messages.with_headers(request.send, http_messages.shared_with(origin))
         if request.method == "OPTIONS":
             self._dismiss_stranger(request)
-            await request.answer(204, b"", request_checks.preflight(request.headers))
+            await request.answer(204, b"", http_messages.preflight(request.headers))
         elif request.connection.needs_token and not self._has_token(request):
             request.connection.dismiss()
             where = "the daemon's registry entry has it" if request.connection.token else "`hearth token show`"
             await request.refuse(401, f"the token is missing or wrong: {where}", _WANTS_TOKEN)
         elif self._app.farewell is not None:
             request.connection.dismiss()
-            await request.refuse(503, "the daemon is going out; ask again", responses.RETRY_SOON)
+            await request.refuse(503, "the daemon is shutting down; ask again", http_messages.RETRY_SOON)
         else:
             await self._let_in(request)
 
@@ -234,7 +251,7 @@ class _RequestGuard:
             self._app.introduced(request.connection)
         except NoRoom as exc:
             request.connection.dismiss()
-            await request.refuse(503, str(exc), responses.RETRY_SOON)
+            await request.refuse(503, str(exc), http_messages.RETRY_SOON)
         else:
             await self._handler(request)
 
@@ -256,7 +273,7 @@ class _RequestGuard:
 
 
 _WITHOUT_CHUNKS = ("0.9", "1.0")
-_WANTS_TOKEN: responses.Headers = [(b"www-authenticate", b'Bearer realm="hearth"')]
+_WANTS_TOKEN: http_messages.Headers = [(b"www-authenticate", b'Bearer realm="hearth"')]
 
 
 async def _nothing(request: Request) -> None:
@@ -267,14 +284,14 @@ async def _health(request: Request) -> None:
     await request.answer(200, b'{"status":"ok"}')
 
 
-def _read_only(handler: Handler) -> Handler:
-    """Return a handler that accepts only GET and HEAD."""
+def _only(handler: Handler, *methods: str) -> Handler:
+    """Return a handler that accepts only these methods."""
 
     async def serve(request: Request) -> None:
-        if request.method in ("GET", "HEAD"):
+        if request.method in methods:
             await handler(request)
         else:
-            await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"GET, HEAD")])
+            await request.refuse_method(*methods)
 
     return serve
 
@@ -285,8 +302,8 @@ def _limited(handler: Handler) -> Handler:
     async def serve(request: Request) -> None:
         try:
             request.app.gates.check_look(request.connection.needs_token)
-        except OverLimit as exc:
-            await request.refuse(429, str(exc), admission.retry_after(exc))
+        except admission.Rejected as exc:
+            await mcp.reject(request, exc)
         else:
             await handler(request)
 
@@ -299,25 +316,31 @@ async def _status(request: Request) -> None:
     await request.answer(200, json.dumps(found))
 
 
-async def _metrics(request: Request) -> None:
-    await _serve_by(request, "metrics")
+def _with_role(handler: Handler) -> Handler:
+    """Return a handler of requests whose client has the role that it claims."""
+
+    async def serve(request: Request) -> None:
+        try:
+            request.prove_role()
+        except Refused as exc:
+            await request.refuse(403, str(exc))
+        else:
+            await handler(request)
+
+    return serve
 
 
-async def _api(request: Request) -> None:
-    await _serve_by(request, "api")
+def _loaded(name: str) -> Handler:
+    """Return the handler of a module that is loaded with the first request to it."""
 
+    async def serve(request: Request) -> None:
+        try:
+            # The first import takes a moment; other requests are served meanwhile.
+            module = await asyncio.to_thread(importlib.import_module, f"hearth.daemon.http.{name}")
+        except ImportError:
+            log.exception("HTTP endpoint cannot be loaded endpoint=%s", name)
+            await request.refuse(500, f"{name} cannot be served; `hearth logs` has why")
+            return
+        await module.serve(request)
 
-async def _hooks(request: Request) -> None:
-    await _serve_by(request, "hooks")
-
-
-async def _serve_by(request: Request, name: str) -> None:
-    """Serve a request with a module that is loaded with the first request of its kind."""
-    try:
-        # The first import takes a moment; other requests are served meanwhile.
-        module = await asyncio.to_thread(importlib.import_module, f"hearth.daemon.http.{name}")
-    except ImportError:
-        log.exception("HTTP endpoint cannot be loaded endpoint=%s", name)
-        await request.refuse(500, f"{name} cannot be served; `hearth logs` has why")
-        return
-    await module.serve(request)
+    return serve

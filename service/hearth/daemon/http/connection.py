@@ -12,15 +12,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 import httptools
 
-from hearth.daemon.http import request_checks, responses
-from hearth.daemon.http.transport import LINGER_BYTES, Outgoing, Pieces
-from hearth.daemon.http.uvicorn_protocol import Inflow, UvicornProtocol, UvicornSettings, status_line
+from hearth.daemon.http import http_messages
+from hearth.daemon.http.uvicorn_protocol import (
+    LINGER_BYTES,
+    Inflow,
+    Outgoing,
+    Pieces,
+    UvicornProtocol,
+    UvicornSettings,
+    status_line,
+)
 from hearth.daemon.services import COUNTERS
 from hearth.hub.sessions import Session
 
 if TYPE_CHECKING:
     from hearth.daemon.http.app import HttpApp
-    from hearth.host.posix.peers import Peer
+    from hearth.host.peers import Peer
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +147,8 @@ class HttpConnection(UvicornProtocol):
         start = 0
         while start < len(data) and not self._refused:
             if self._is_awaited:
-                self._hold(data[start:])
+                self._held += data[start:]
+                self._inflow.hold(len(self._held))
                 break
             end = self._pieces.end(data, start)
             piece = data[start:end]
@@ -149,10 +157,6 @@ class HttpConnection(UvicornProtocol):
             else:
                 self._feed(piece)
             start = end
-
-    def _hold(self, data: bytes) -> None:
-        self._held += data
-        self._inflow.hold(len(self._held))
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -290,9 +294,10 @@ class HttpConnection(UvicornProtocol):
         answered = self.has_request and not self.is_unanswered and self._is_partial and self._is_headed
         self.abandon_request()
         if not self.transport.is_closing() and not begun and not answered:
-            body = responses.reason(reason)
+            body = http_messages.reason(reason)
             head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)
-            more = [*self._shared_with(headers), *responses.VARY, *(responses.RETRY_SOON if status == 503 else ())]
+            more = [*self._shared_with(headers), *http_messages.VARY]
+            more += http_messages.RETRY_SOON if status == 503 else []
             lines = b"".join([b"%b: %b\r\n" % header for header in more])
             self.transport.write(status_line(status) + head + lines + b"\r\n" + body)
         if begun:
@@ -300,16 +305,16 @@ class HttpConnection(UvicornProtocol):
         else:
             self.transport.close()
 
-    def _shared_with(self, headers: Mapping[str, str] | None) -> responses.Headers:
+    def _shared_with(self, headers: Mapping[str, str] | None) -> http_messages.Headers:
         """Return the CORS headers for an allowed page, as far as the headers of its request have arrived."""
         if headers is None:
-            headers = request_checks.headers_of(self.headers) if self._is_partial else {}
+            headers = http_messages.headers_of(self.headers) if self._is_partial else {}
         config, origin = self.http_app.services.config, headers.get("origin")
-        if origin is None or request_checks.refused_address(
+        if origin is None or http_messages.refused_address(
             headers, config.http_hosts, config.http_origins, self.own_address
         ):
             return []
-        return request_checks.shared_with(origin)
+        return http_messages.shared_with(origin)
 
     # --- clients that do not read
 
@@ -363,7 +368,7 @@ class HttpConnection(UvicornProtocol):
         """Take no further request. A request that is being answered is finished, an incomplete one is refused."""
         self.http_app.drain(reason)
         if self._is_partial:
-            self.refuse(503, "the daemon is going out; ask again")
+            self.refuse(503, "the daemon is shutting down; ask again")
         elif self._is_made:
             self.shutdown()
 

@@ -7,7 +7,7 @@ client's era.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hearth.daemon.http import responses
+from hearth.daemon.http import http_messages
 from hearth.daemon.http.sessions import HttpSession
 from hearth.daemon.http.streams import Stream
 
@@ -27,7 +27,7 @@ _PRIMED_SINCE = "2025-11-25"
 class Exchange:
     """Exchange of one request in a session. `headers` are sent with any answer."""
 
-    def __init__(self, request: "Request", found: HttpSession, headers: responses.Headers) -> None:
+    def __init__(self, request: "Request", found: HttpSession, headers: http_messages.Headers) -> None:
         self._request = request
         self._found = found
         self._headers = headers
@@ -51,16 +51,20 @@ class Exchange:
         finally:
             self._end(stream)
             if self._found.session.stateless:
-                self._leave(stream)
-            elif self._lost and not self._is_told:
-                self._found.sink.abandon(stream)
+                # Closing a modern stream cancels its request, and it cannot be resumed.
+                if self._lost:
+                    self._request.app.hub.withdraw(self._found.session, tag)
+                sink.forget(tag)
+            elif self._lost and not self._is_primed and not stream.taken:
+                # The client has no event id with which it could resume.
+                sink.abandon(stream)
 
     async def _answer(self, stream: Stream) -> None:
         only = stream.only
         if self._lost:
             return
         if only is not None:
-            status = responses.status_of(only) if self._found.session.stateless else 200
+            status = http_messages.status_of(only) if self._found.session.stateless else 200
             await self._request.answer(status, only, self._headers)
             self._found.sink.forget(stream.number)
         elif stream.ended and not stream.waiting:
@@ -107,43 +111,28 @@ class Exchange:
         self._stream.detach(self)
         self._stream.wake()
 
-    def _leave(self, stream: Stream) -> None:
-        """Leave a modern stream. Closing it cancels the request, and it cannot be resumed."""
-        if self._lost:
-            self._request.app.hub.withdraw(self._found.session, stream.number)
-        self._found.sink.forget(stream.number)
-
-    @property
-    def _is_told(self) -> bool:
-        """Whether the client has an event id with which it can resume."""
-        return self._is_primed or self._stream.taken > 0
-
     async def _pump(self, stream: Stream, is_primed: bool) -> None:
         session = self._found.session
         # Modern streams cannot be resumed; those of the oldest revision have no event ids.
         name = None if session.stateless else self._found.sink.name(stream)
         first = b""
         if name is not None and is_primed and (session.version or "") >= _PRIMED_SINCE:
-            first = responses.priming(name, stream.taken, RETRY_MS)
+            first = http_messages.priming(name, stream.taken, RETRY_MS)
             self._is_primed = True
-        await self._request.begin(200, [*responses.EVENT_STREAM, *self._headers], first, more=True)
+        await self._request.begin(200, [*http_messages.EVENT_STREAM, *self._headers], first, more=True)
         await pump(self._request, stream, self, name)
 
 
 async def pump(request: "Request", stream: Stream, reader: object, name: bytes | None) -> None:
     """Send the messages of a stream until its end, or until another reader takes over. A `name` gives events ids."""
     while True:
-        events = b"".join([responses.event(message, name) for message in stream.take(reader)])
+        events = b"".join([http_messages.event(message, name) for message in stream.take(reader)])
         is_over = stream.is_over(reader)
         if events or is_over:
-            await _send(request, events, more=not is_over)
+            await request.send_body(events, more=not is_over)
             if is_over:
                 break
         else:
             await stream.wait(KEEP_ALIVE_SECONDS)
             if not stream.waiting and not stream.is_over(reader):
-                await _send(request, responses.KEEP_ALIVE, more=True)
-
-
-async def _send(request: "Request", body: bytes, more: bool) -> None:
-    await request.send({"type": "http.response.body", "body": body, "more_body": more})
+                await request.send_body(http_messages.KEEP_ALIVE, more=True)

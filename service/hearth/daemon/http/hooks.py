@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from hearth.daemon.http import mcp
+from hearth.daemon.http import admission
 
 if TYPE_CHECKING:
     from hearth.daemon.http.app import Request
@@ -25,11 +25,11 @@ async def serve(request: "Request") -> None:
         await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"POST")])
         return
     try:
-        mcp.check_body(request)
-    except mcp.Rejected as exc:
+        admission.check_body(request)
+    except admission.Rejected as exc:
         await request.refuse(exc.status, str(exc))
         return
-    body = await mcp.read_body(request)
+    body = await admission.read_body(request)
     if body is not None:
         await _answer(request, body)
 

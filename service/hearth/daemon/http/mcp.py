@@ -2,15 +2,19 @@
 
 A request of the modern era is self-contained: its headers must repeat values of its body, and closing its stream
 cancels it. A legacy request belongs to a session, and its stream may be resumed.
+
+`/sse` and `/messages`: HTTP+SSE of revision 2024-11-05. `GET /sse` opens the one stream, whose first event says where
+to post.
 """
 
 import re
 from typing import TYPE_CHECKING
 
-from hearth.daemon.http import admission, request_checks, responses, resumption
-from hearth.daemon.http.exchange import Exchange
+from hearth.daemon.http import admission, http_messages
+from hearth.daemon.http.admission import Rejected
+from hearth.daemon.http.exchange import Exchange, pump
 from hearth.daemon.http.sessions import HttpSession
-from hearth.errors import HearthError, MessageError, OverLimit, Refused, TooLarge, UpstreamError
+from hearth.errors import MessageError, OverLimit, Refused, UpstreamError
 from hearth.hub import batches
 from hearth.hub.sessions import AUTO, FULL, SEARCH
 from hearth.mcp import http_headers, messages, versions
@@ -22,22 +26,11 @@ if TYPE_CHECKING:
 SESSION = "mcp-session-id"
 VERSION = "mcp-protocol-version"
 _MODES = (FULL, SEARCH, AUTO)
-_METHODS = b"GET, POST, DELETE, OPTIONS"
 _REVISION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 # Messages that open a session do not count as a use of it.
 _OPENING = frozenset({"initialize", "notifications/initialized"})
 
 Posted = json.Message | json.Batch
-
-
-class Rejected(Exception):
-    """Rejection of a request. `problem` is in the body of the answer, for the request of that raw `id`."""
-
-    def __init__(self, status: int, problem: HearthError, id: bytes | None = None) -> None:
-        super().__init__(str(problem))
-        self.status = status
-        self.problem = problem
-        self.id = id
 
 
 async def serve(request: "Request") -> None:
@@ -51,7 +44,7 @@ async def serve(request: "Request") -> None:
         elif _names_modern(request.headers.get(VERSION)):
             await request.refuse(405, f"{request.method} means nothing in this revision", [(b"allow", b"POST")])
         elif request.method not in ("GET", "DELETE"):
-            await request.refuse(405, f"{request.method} means nothing here", [(b"allow", _METHODS)])
+            await request.refuse_method("GET", "POST", "DELETE", "OPTIONS")
         elif request.method == "GET":
             await _get(request)
         else:
@@ -84,10 +77,10 @@ def check_mode(request: "Request") -> None:
 
 
 async def _post(request: "Request") -> None:
-    check_body(request)
-    if not request_checks.accepts(request.headers.get("accept"), request_checks.JSON, request_checks.EVENTS):
+    admission.check_body(request)
+    if not http_messages.accepts(request.headers.get("accept"), http_messages.JSON, http_messages.EVENTS):
         raise Rejected(406, MessageError("Accept must name application/json and text/event-stream"))
-    body = await read_body(request)
+    body = await admission.read_body(request)
     if body is None:
         return
     message = parse(body)
@@ -99,39 +92,6 @@ async def _post(request: "Request") -> None:
         await _initialize(request, message)
     else:
         await _exchange(request, _session(request, None if message.method is None else message.id), message)
-
-
-def check_body(request: "Request") -> None:
-    """Raise Rejected unless the body has a readable type and encoding."""
-    if problem := request_checks.refused_type(request.headers.get("content-type", "")):
-        raise Rejected(415, MessageError(problem))
-    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise Rejected(415, MessageError("the body must not be compressed"))
-
-
-async def read_body(request: "Request") -> bytes | None:
-    """Return the whole body, or None if the client has disconnected or the body is over the limit.
-
-    A body over the limit is refused here, and the connection is closed.
-    """
-    limit = request.app.services.config.message_limit
-    declared = request.headers.get("content-length", "")
-    too_large = TooLarge(f"the body is over the limit of {limit} bytes (message_limit)")
-    if declared.isdigit() and int(declared) > limit:
-        request.connection.refuse(413, str(too_large), headers=request.headers)
-        return None
-    pieces, size = [], 0
-    while True:
-        part = await request.receive()
-        if part["type"] == "http.disconnect":
-            return None
-        pieces.append(part["body"])
-        size += len(part["body"])
-        if size > limit:
-            request.connection.refuse(413, str(too_large), headers=request.headers)
-            return None
-        if not part["more_body"]:
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def parse(body: bytes) -> Posted:
@@ -148,35 +108,11 @@ async def _exchange(
     request: "Request",
     found: HttpSession,
     message: Posted,
-    sent: responses.Headers = [],  # noqa: B006
+    sent: http_messages.Headers = [],  # noqa: B006
 ) -> None:
-    admitted = admit(request, found, message)
+    admitted = request.app.gates.admitted(found, request.connection.needs_token, message)
     exchange = Exchange(request, found, sent)
     await exchange.run(lambda tag: _receive(request, found, tag, admitted))
-
-
-def admit(request: "Request", found: HttpSession, message: Posted) -> Posted:
-    """Return the message, or the part of it that the rate limits admit. Raises Rejected."""
-    try:
-        return request.app.gates.admitted(found, request.connection.needs_token, message)
-    except OverLimit as exc:
-        raise Rejected(429, exc, exc.id) from exc
-
-
-def check_opening(request: "Request", id: bytes | None) -> None:
-    """Raise Rejected, for the request of that id, if a new session would be over the rate limit."""
-    try:
-        request.app.gates.check_opening(request.connection.needs_token, id)
-    except OverLimit as exc:
-        raise Rejected(429, exc, id) from exc
-
-
-def _check_stream(request: "Request", found: HttpSession) -> None:
-    """Raise Rejected if the client opens streams too fast."""
-    try:
-        request.app.gates.check_stream(found, request.connection.needs_token)
-    except OverLimit as exc:
-        raise Rejected(429, exc) from exc
 
 
 def _receive(request: "Request", found: HttpSession, tag: int, message: Posted) -> None:
@@ -263,7 +199,7 @@ def _check_params(request: "Request", found: HttpSession, message: json.Message)
 def _modern_session(request: "Request", id: bytes) -> HttpSession:
     who = request.who
     if not request.app.sessions.knows(who):
-        check_opening(request, id)
+        request.app.gates.check_opening(request.connection.needs_token, id)
     try:
         return request.app.sessions.modern(who)
     except Refused as exc:
@@ -274,7 +210,7 @@ def _modern_session(request: "Request", id: bytes) -> HttpSession:
 
 
 async def _initialize(request: "Request", message: json.Message) -> None:
-    check_opening(request, message.id)
+    request.app.gates.check_opening(request.connection.needs_token, message.id)
     try:
         id, found = request.app.sessions.open_legacy(request.who)
     except Refused as exc:
@@ -321,17 +257,17 @@ def _no_session() -> Rejected:
 
 
 async def _get(request: "Request") -> None:
-    if not request_checks.accepts(request.headers.get("accept"), request_checks.EVENTS):
+    if not http_messages.accepts(request.headers.get("accept"), http_messages.EVENTS):
         raise Rejected(406, MessageError("Accept must name text/event-stream"))
     found = _session(request)
-    _check_stream(request, found)
+    request.app.gates.check_stream(found, request.connection.needs_token)
     last = request.headers.get("last-event-id")
     found.use()
     exchange = Exchange(request, found, [])
     if last is None:
         await exchange.listen(found.sink.general)
         return
-    place = resumption.parse_event_id(last)
+    place = http_messages.parse_event_id(last)
     if place is not None and not found.sink.knows(place):
         # The event id is of another session, whose answers are not for this client.
         raise _not_kept()
@@ -346,7 +282,7 @@ async def _get(request: "Request") -> None:
     await exchange.listen(stream, place.number, is_primed=False)
 
 
-async def _get_former(exchange: Exchange, found: HttpSession, place: resumption.EventId) -> None:
+async def _get_former(exchange: Exchange, found: HttpSession, place: http_messages.EventId) -> None:
     """Resume a stream that the session had in a former daemon. Raises Rejected."""
     sink = found.sink
     if not place.stream:
@@ -356,11 +292,8 @@ async def _get_former(exchange: Exchange, found: HttpSession, place: resumption.
         raise _not_kept()
     else:
         # If the stream were refused, some clients would wait for the answer until their timeout.
-        await exchange.listen(sink.answered(place.request, messages.failure(place.request, _lost())))
-
-
-def _lost() -> HearthError:
-    return UpstreamError("the daemon was lost while it was answering this request; it may or may not have run")
+        lost = UpstreamError("the daemon was lost while it was answering this request; it may or may not have run")
+        await exchange.listen(sink.answered(place.request, messages.failure(place.request, lost)))
 
 
 def _not_kept() -> Rejected:
@@ -371,3 +304,69 @@ async def _delete(request: "Request") -> None:
     if not request.app.sessions.end(_session_id(request), request.who):
         raise _no_session()
     await request.answer(204)
+
+
+# --- HTTP+SSE
+
+
+async def serve_stream(request: "Request") -> None:
+    """Open a session and serve its stream; the session ends with the stream."""
+    try:
+        check_mode(request)
+        request.app.gates.check_opening(request.connection.needs_token)
+        id, found = request.app.sessions.open_legacy(request.who, is_kept=False)
+    except Rejected as exc:
+        await reject(request, exc)
+        return
+    except Refused as exc:
+        await request.refuse(503, str(exc))
+        return
+    found.sink.is_single = True
+    stream = found.sink.general
+    reader = object()
+    stream.attach(reader)
+    found.begin()
+    stream.on_overflow = lambda: request.connection.abort("does not read (outbound_limit)")
+    # This stream cannot be resumed: a lost connection ends the session.
+    request.connection.on_lost.append(lambda: request.app.sessions.end(id, request.who))
+    try:
+        endpoint = b"event: endpoint\ndata: /messages?session=%b\n\n" % id.encode()
+        await request.begin(200, http_messages.EVENT_STREAM, endpoint, more=True)
+        await pump(request, stream, reader, None)
+    finally:
+        found.done()
+        request.app.sessions.end(id, request.who)
+
+
+async def serve_message(request: "Request") -> None:
+    """Take a message of a session; the answer is sent on the session's stream."""
+    try:
+        _sse_session(request)
+        admission.check_body(request)
+        body = await admission.read_body(request)
+        if body is None:
+            return
+        # The session may have ended meanwhile.
+        found = _sse_session(request)
+        message = parse(body)
+    except Rejected as exc:
+        await request.refuse(exc.status, str(exc))
+        return
+    if isinstance(message, json.Batch):
+        await request.refuse(400, "batches are not part of this revision")
+        return
+    try:
+        request.app.gates.admitted(found, request.connection.needs_token, message)
+    except Rejected as exc:
+        await reject(request, exc)
+        return
+    request.app.hub.receive(found.session, found.sink.begin(), message, resent=False, replay=False)
+    await request.answer(202)
+
+
+def _sse_session(request: "Request") -> HttpSession:
+    """Return the session that a message names. Raises Rejected."""
+    found = request.app.sessions.find(request.query.get("session", [""])[0], request.who)
+    if found is None or not found.sink.is_single:
+        raise Rejected(404, Refused("there is no such session: open /sse first"))
+    return found

@@ -67,8 +67,7 @@ Row = tuple[Sequence[str], float | Durations]
 
 async def serve(request: "Request") -> None:
     """Answer one scrape in the format that it asks for."""
-    sizes = await _LOOK.at_processes(request.app)
-    rows = collect(request.app, sizes)
+    rows = collect(request.app, await _LOOK.at_processes(request.app))
     encode, kind = choose_encoder(request.headers.get("accept", ""))
     body = await asyncio.to_thread(lambda: encode(_registry(rows)))
     await request.answer(200, body, kind=kind.encode())
@@ -82,7 +81,7 @@ class _Look:
 
     async def at_processes(self, app: "HttpApp") -> dict[int, int | None]:
         if self._task is None:
-            pids = [pid for server in app.hub.servers.values() for pid in server.pids]
+            pids = [pid for server in app.hub.servers.values() for pid in server.instances.pids]
             self._task = asyncio.create_task(asyncio.to_thread(process_table.of_families, pids))
             self._task.add_done_callback(self._over)
         # A scraper that disconnects must not cancel the measurement for the others.

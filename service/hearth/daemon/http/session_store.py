@@ -40,10 +40,18 @@ class ClientIdentity(NamedTuple):
     agent: str | None = None
     server: str | None = None
     mode: str | None = None
+    # Role and agent that the client's role token proves.
+    token_role: str | None = None
+    token_agent: str | None = None
 
     def may_use(self, session: "ClientIdentity") -> bool:
-        """Tell whether this client may use a session of that identity: the same user, and the same server's URL."""
-        return (self.uid, self.server) == (session.uid, session.server)
+        """Tell whether this client may use a session of that identity: the same user, server's URL and proven role."""
+        return (self.uid, self.server, self.token_role, self.token_agent) == (
+            session.uid,
+            session.server,
+            session.token_role,
+            session.token_agent,
+        )
 
 
 class SessionRecord(NamedTuple):

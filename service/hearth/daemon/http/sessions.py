@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from hearth.daemon.client_limits import RateLimiter
-from hearth.daemon.http.resumption import Total
 from hearth.daemon.http.session_store import ClientIdentity, SessionJournal, SessionRecord, SessionStore
 from hearth.daemon.http.sink import REPLAYED, HttpSink
+from hearth.daemon.http.streams import Total
 from hearth.errors import MessageError, Refused
 from hearth.hub.hub import Hub
-from hearth.hub.sessions import Session
+from hearth.hub.sessions import Session, digest
 from hearth.wire import json
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,8 @@ class HttpSession:
         self.book = book
         self._hub = hub
         self._now = now
-        self._open = 0
+        # The number of its requests and streams that are being served.
+        self.exchanges = 0
         # The rate limiters of this session: True for requests at a port, False for those on the socket.
         self.gates: dict[bool, RateLimiter] = {}
         self.used_at = now()
@@ -56,26 +57,21 @@ class HttpSession:
         self.is_used = False
 
     @property
-    def exchanges(self) -> int:
-        """The number of its requests and streams that are being served."""
-        return self._open
-
-    @property
     def is_open(self) -> bool:
         """Whether one of its requests or streams is being served."""
-        return self._open > 0
+        return self.exchanges > 0
 
     def begin(self) -> None:
         """Count a request or a stream that begins."""
-        self._open += 1
-        if self._open == 1:
+        self.exchanges += 1
+        if self.exchanges == 1:
             self._hub.sessions.came_back(self.session)
 
     def done(self) -> None:
         """Count a request or a stream that has ended."""
-        self._open -= 1
+        self.exchanges -= 1
         self.used_at = self._now()
-        if not self._open:
+        if not self.exchanges:
             self._hub.sessions.fell_silent(self.session)
 
     def use(self) -> None:
@@ -196,6 +192,9 @@ class HttpSessions:
         sink = HttpSink(bytes_limit, id is not None, book, id or "", self._total)
         session = self._hub.open_session(sink, "http", who.server, mode=who.mode)
         session.identify(role=who.role, agent_id=who.agent)
+        session.prove(who.token_role, who.token_agent)
+        # Approvals outlive the daemon, and so must their principal: a legacy client knows its id, others what they are.
+        session.act_as(digest(f"http {id}" if id else f"http {who}"))
         found = HttpSession(self._hub, who, session, sink, self._now, book)
         # An idle session does not keep the daemon running.
         self._hub.sessions.fell_silent(session)

@@ -5,7 +5,7 @@ from types import ModuleType
 
 from hearth.errors import HearthError
 from hearth.host.install.service_files import Outcome
-from hearth.host.posix.lasting_paths import Search, lasting, of_shell
+from hearth.host.lasting_paths import Search, lasting, of_shell
 from hearth.paths import DEFAULT_PROFILE
 
 

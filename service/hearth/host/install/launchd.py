@@ -1,20 +1,29 @@
-"""Installer of the launchd agent, which `host.macos.launchd` describes and `host.macos.launchctl` loads.
+"""Installer of the launchd agent, which `host.macos.launchd` describes, and the client of launchd that loads it.
 
 This module does not talk to a person. `Outcome` says what was done and what is left to type.
 """
 
 import os
 import shlex
+import shutil
+import time
+from subprocess import CompletedProcess
 
 from hearth import paths
 from hearth.errors import HearthError
+from hearth.host import system
 from hearth.host.folders import make_private
 from hearth.host.install import service_files
 from hearth.host.install.service_files import Outcome, compile_package, fill
 from hearth.host.macos import launchd as agent
-from hearth.host.macos.launchctl import Launchctl
 
 MANAGER = "launchd"
+# bootout waits for the daemon's exit, which may take its whole ExitTimeOut (30 s).
+_LIMIT_SECONDS = 60
+# launchd is still busy for a moment after bootout has returned, and refuses the same job with an I/O error meanwhile.
+_SETTLE_SECONDS = 40.0
+_RETRY_SECONDS = 10.0
+_POLL_SECONDS = 0.2
 
 
 def install(python: str, *, enable: bool, dry_run: bool) -> Outcome:
@@ -42,7 +51,7 @@ def install(python: str, *, enable: bool, dry_run: bool) -> Outcome:
         make_private(private)
     service_files.write(folder, {name: wanted[name] for name in plan.write})
     if launchd.problem is None and enable:
-        _listen(launchd, path, anew=bool(plan.write) or not os.path.lexists(places.socket))
+        launchd.listen(path, again=bool(plan.write) or not os.path.lexists(places.socket))
         outcome.enabled = True
     return outcome
 
@@ -78,23 +87,10 @@ def rendered(python: str, places: paths.Places, searched: str) -> str:
         "SOCKET": places.socket,
         "PATH": searched,
         "HOME": paths.home_dir(),
-        "OUTPUT": output_file(places),
+        # For the daemon's output before it has opened its log.
+        "OUTPUT": os.path.join(os.path.dirname(places.log), f"{places.key}.launchd.log"),
     }
     return fill(service_files.template("launchd", agent.FILE_NAME), values, MANAGER)
-
-
-def output_file(places: paths.Places) -> str:
-    """Return the file for the daemon's output before it has opened its log."""
-    return os.path.join(os.path.dirname(places.log), f"{places.key}.launchd.log")
-
-
-def _listen(launchd: Launchctl, path: str, anew: bool) -> None:
-    if launchd.is_loaded():
-        if not anew:
-            return
-        # launchd reads the file only when it loads the agent.
-        launchd.unload(path)
-    launchd.load(path)
 
 
 def _refuse_fleeting(places: paths.Places) -> None:
@@ -104,3 +100,74 @@ def _refuse_fleeting(places: paths.Places) -> None:
             " the Mac starts, and launchd could not bind it there. Nothing need be installed: the bridge starts the"
             " daemon when it is needed"
         )
+
+
+class Launchctl:
+    """User's launchd. `problem` says why it cannot be used, or is None."""
+
+    def __init__(self) -> None:
+        # Before macOS 10.11, launchctl has neither print nor bootstrap.
+        self._old = False
+        self.problem = self._find_problem()
+
+    def _find_problem(self) -> str | None:
+        if shutil.which("launchctl") is None:
+            return "launchctl is not on the PATH"
+        done = self._run("print", agent.domain())
+        if not done.returncode:
+            return None
+        self._old = agent.is_too_old(system.said(done))
+        if self._old:
+            return None
+        return f"you are not logged in at this Mac's screen ({system.said(done).splitlines()[-1]})"
+
+    def is_loaded(self) -> bool:
+        """Tell whether launchd has loaded the agent, running or not."""
+        done = self._run("list", agent.LABEL) if self._old else self._run("print", agent.job())
+        return done.returncode == 0
+
+    def command_to_load(self, path: str) -> list[str]:
+        """Return the command that loads the agent."""
+        return ["launchctl", "load", "-w", path] if self._old else ["launchctl", "bootstrap", agent.domain(), path]
+
+    def command_to_unload(self, path: str) -> list[str]:
+        """Return the command that unloads the agent and ends its daemon."""
+        return ["launchctl", "unload", path] if self._old else ["launchctl", "bootout", agent.job()]
+
+    def listen(self, path: str, again: bool) -> None:
+        """Have launchd listen; `again`: reload an agent that is loaded. Raises HearthError."""
+        if self.is_loaded():
+            if not again:
+                return
+            # launchd reads the file only when it loads the agent.
+            self.unload(path)
+        self.load(path)
+
+    def load(self, path: str) -> None:
+        """Load the agent, so that launchd listens. Raises HearthError with launchctl's message."""
+        if not self._old:
+            # launchd would refuse an agent that was disabled before.
+            self._run("enable", agent.job())
+        command = self.command_to_load(path)
+        deadline = time.monotonic() + _RETRY_SECONDS
+        while True:
+            done = self._run(*command[1:])
+            # The exit code of `load` is always 0, and a bridge may have loaded the agent meanwhile.
+            if self.is_loaded():
+                return
+            if time.monotonic() > deadline:
+                raise HearthError(f"`{' '.join(command)}` failed: {system.said(done)}")
+            time.sleep(_POLL_SECONDS)
+
+    def unload(self, path: str) -> None:
+        """Unload the agent, which ends its daemon, and wait for that. Raises HearthError."""
+        command = self.command_to_unload(path)
+        done = self._run(*command[1:])
+        deadline = time.monotonic() + _SETTLE_SECONDS
+        while self.is_loaded():
+            if time.monotonic() > deadline:
+                raise HearthError(f"`{' '.join(command)}` failed: {system.said(done)}")
+            time.sleep(_POLL_SECONDS)
+
+    def _run(self, *arguments: str) -> CompletedProcess[str]:
+        return system.ask(["launchctl", *arguments], _LIMIT_SECONDS)

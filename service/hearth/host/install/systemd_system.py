@@ -11,13 +11,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from hearth.errors import HearthError
+from hearth.host import ownership
 from hearth.host.install import service_files
 from hearth.host.install.service_files import Outcome, Plan, compile_package
 from hearth.host.install.systemd_user import MANAGER
-from hearth.host.linux import unit_files, units
-from hearth.host.linux.systemctl import Manager
-from hearth.host.posix import ownership
-from hearth.host.posix.lasting_paths import NOTHING, Search, lasting
+from hearth.host.lasting_paths import NOTHING, Search, lasting
+from hearth.host.linux import units
 
 FOLDER = "/etc/systemd/system"
 # Folder in which packages install units for the system.
@@ -65,14 +64,15 @@ def install(
     owners = [_owner(name) for name in dict.fromkeys(users)]
     _demand_good_hands(python)
     for owner in owners:
-        _try_out(python, owner)
+        # Better an error now than a unit that fails later: the installation may be in root's home.
+        _said(python, "import hearth.daemon.main", owner)
         _demand_own_path(owner, search or NOTHING)
-    wanted = {} if unit_files.is_packaged(PACKAGED, _ANY, python) else unit_files.rendered(python, _ANY)
+    wanted = {} if units.is_packaged(PACKAGED, _ANY, python) else units.render_all(python, _ANY)
     drop_ins = [] if search is None else [owner.units.path_drop_in for owner in owners]
-    plan, texts = unit_files.plan(FOLDER, _ANY, wanted, drop_ins, search or NOTHING)
-    manager = Manager(FOLDER, scope=())
+    plan, texts = units.plan_changes(FOLDER, _ANY, wanted, drop_ins, search or NOTHING)
+    manager = units.Manager(FOLDER, scope=())
     outcome = Outcome(FOLDER, plan, MANAGER, manager_problem=manager.problem)
-    unit_files.describe_search(outcome, search or NOTHING)
+    units.describe_search(outcome, search or NOTHING)
     if manager.problem is not None or not enable:
         sockets = [owner.units.socket for owner in owners] or ["mcp-user@UID.socket"]
         outcome.commands = [f"systemctl enable --now {' '.join(sockets)}"]
@@ -98,11 +98,11 @@ def uninstall(users: Sequence[str], *, dry_run: bool = False) -> Outcome:
     """
     _demand_root("uninstall")
     named = [_owner(name).units for name in dict.fromkeys(users)]
-    links = [link for each in named or [_ANY] for link in unit_files.matching(FOLDER, each.enabled_link)]
-    drop_ins = [name for each in named or [_ANY] for name in unit_files.matching(FOLDER, each.path_drop_in)]
-    files = {} if named else service_files.read(FOLDER, unit_files.names(_ANY))
-    plan = service_files.plan_uninstall({**files, **unit_files.read_paths(FOLDER, drop_ins)})
-    manager = Manager(FOLDER, scope=())
+    links = [link for each in named or [_ANY] for link in units.matching(FOLDER, each.enabled_link)]
+    drop_ins = [name for each in named or [_ANY] for name in units.matching(FOLDER, each.path_drop_in)]
+    files = {} if named else service_files.read(FOLDER, _ANY.file_names)
+    plan = service_files.plan_uninstall({**files, **units.read_paths(FOLDER, drop_ins)})
+    manager = units.Manager(FOLDER, scope=())
     sockets = [os.path.basename(link) for link in links]
     plan = Plan(remove=(*links, *plan.remove), foreign=plan.foreign)
     outcome = Outcome(FOLDER, plan, MANAGER, manager_problem=manager.problem)
@@ -166,16 +166,8 @@ def _demand_own_path(owner: _Owner, search: Search) -> None:
             )
 
 
-def _try_out(python: str, owner: _Owner) -> None:
-    """Raise HearthError if the user cannot run this installation, such as one in root's home.
-
-    Better an error now than a unit that fails later.
-    """
-    _said(python, "import hearth.daemon.main", owner)
-
-
 def _said(python: str, code: str, owner: _Owner | None) -> str:
-    """Return the output of a piece of Python, run as the daemon will be, by that user or by root."""
+    """Return the output of a piece of Python, run as the daemon is, by that user or by root. Raises HearthError."""
     who: dict[str, Any] = {}
     done: subprocess.CompletedProcess[str]
     if sys.platform != "win32" and owner is not None:

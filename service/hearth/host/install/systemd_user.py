@@ -10,9 +10,8 @@ from hearth import paths
 from hearth.errors import HearthError
 from hearth.host.install import service_files
 from hearth.host.install.service_files import Outcome, compile_package
-from hearth.host.linux import unit_files, units
-from hearth.host.linux.systemctl import Manager
-from hearth.host.posix.lasting_paths import Search
+from hearth.host.lasting_paths import Search
+from hearth.host.linux import units
 
 MANAGER = "systemd"
 # Folder in which packages install units for all users.
@@ -26,11 +25,11 @@ def install(python: str, *, enable: bool, dry_run: bool, profile: str, search: S
     """
     _refuse_unreachable(paths.Places(profile))
     folder, ours = units_folder(), units.of_profile(profile)
-    wanted = {} if unit_files.is_packaged(PACKAGED, ours, python) else unit_files.rendered(python, ours)
-    plan, texts = unit_files.plan(folder, ours, wanted, [ours.path_drop_in], search)
-    manager = Manager(folder)
+    wanted = {} if units.is_packaged(PACKAGED, ours, python) else units.render_all(python, ours)
+    plan, texts = units.plan_changes(folder, ours, wanted, [ours.path_drop_in], search)
+    manager = units.Manager(folder)
     outcome = Outcome(folder, plan, MANAGER, manager_problem=manager.problem)
-    unit_files.describe_search(outcome, search)
+    units.describe_search(outcome, search)
     if manager.problem is not None:
         outcome.commands = [ours.systemctl("daemon-reload"), ours.systemctl("enable", "--now", ours.socket)]
     elif not enable:
@@ -39,7 +38,7 @@ def install(python: str, *, enable: bool, dry_run: bool, profile: str, search: S
         return outcome
     outcome.compiled = compile_package(python)
     service_files.write(folder, {name: texts[name] for name in plan.write})
-    unit_files.remove(folder, plan.remove)
+    units.remove_files(folder, plan.remove)
     if manager.problem is None:
         manager.do("daemon-reload")
         if enable:
@@ -59,13 +58,13 @@ def uninstall(*, dry_run: bool, profile: str) -> Outcome:
     when a file cannot be removed.
     """
     folder, ours = units_folder(), units.of_profile(profile)
-    others = set(unit_files.matching(folder, units.of_profile("*").enabled_link)) - {ours.enabled_link}
+    others = set(units.matching(folder, units.of_profile("*").enabled_link)) - {ours.enabled_link}
     shared = profile != paths.DEFAULT_PROFILE and bool(others)
     present = service_files.read(folder, () if shared else (*ours.files, *ours.more))
-    plan = service_files.plan_uninstall({**present, **unit_files.read_paths(folder, [ours.path_drop_in])})
-    manager = Manager(folder)
+    plan = service_files.plan_uninstall({**present, **units.read_paths(folder, [ours.path_drop_in])})
+    manager = units.Manager(folder)
     outcome = Outcome(folder, plan, MANAGER, manager_problem=manager.problem)
-    links = [link for each in (ours.socket, *ours.more) for link in unit_files.matching(folder, units.enabled(each))]
+    links = [link for each in (ours.socket, *ours.more) for link in units.matching(folder, units.enabled(each))]
     if manager.problem is not None and (plan.remove or links):
         outcome.commands = [ours.systemctl("stop", ours.socket), ours.systemctl("daemon-reload")]
     _mention_package(outcome, ours)
@@ -77,7 +76,7 @@ def uninstall(*, dry_run: bool, profile: str) -> Outcome:
         manager.attempt("disable", "--now", *ours.more)
         manager.do("disable", "--now", *both)
         manager.attempt("reset-failed", *both)
-    unit_files.remove(folder, (*links, *plan.remove))
+    units.remove_files(folder, (*links, *plan.remove))
     if manager.problem is None:
         manager.do("daemon-reload")
     return outcome

@@ -14,7 +14,7 @@ from hearth.host.folders import make_private
 from hearth.host.install import service_files
 from hearth.host.install.service_files import Outcome, Plan, compile_package
 from hearth.host.windows import services, task
-from hearth.host.windows.task_scheduler import Schtasks, command_to_create, command_to_delete, render, windowless
+from hearth.host.windows.services import Schtasks, command_to_create, command_to_delete, render_task, windowless
 
 assert sys.platform == "win32", "imported on Windows only"
 
@@ -81,8 +81,7 @@ def _install_service(python: str, enable: bool, dry_run: bool) -> Outcome:
     # Register it here: the service itself has no right to do that.
     services.register_events(services.NAME, servicemanager.__file__)
     if enable:
-        trigger = services.on_pipe(paths.Places().socket)
-        services.set_trigger(services.NAME, trigger)
+        services.set_trigger(services.NAME, services.on_pipe(paths.Places().socket))
         outcome.enabled, outcome.effect = True, _SERVICE_EFFECT
     else:
         outcome.commands = ["hearth install --service"]
@@ -128,8 +127,7 @@ def rendered(python: str, sid: str) -> str:
     """Return the text of the task for this interpreter and this user."""
     if not os.path.isabs(python):
         raise HearthError(f"the Task Scheduler cannot start {python!r}: it needs the whole path of the interpreter")
-    template = service_files.template("winsvc", task.FILE_NAME)
-    return render(template, windowless(python), paths.home_dir(), sid)
+    return render_task(service_files.template("winsvc", task.FILE_NAME), windowless(python), paths.home_dir(), sid)
 
 
 def service_command(python: str) -> str:

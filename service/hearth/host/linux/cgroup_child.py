@@ -135,12 +135,9 @@ class _GroupedChild(children.Child):
     def __init__(
         self, pid: int, pipes: tuple[IO[bytes], IO[bytes], IO[bytes]], grouped: Grouped, group: cgroups.Group
     ) -> None:
-        super().__init__(pid, pipes, self._wait)
+        super().__init__(pid, pipes, lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
         self._grouped = grouped
         self._group = group
-
-    def _wait(self) -> int:
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def terminate(self) -> None:
         """Ask every process of the control group to end."""

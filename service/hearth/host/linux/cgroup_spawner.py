@@ -21,8 +21,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from hearth.host import process_setup
 from hearth.host.linux import cgroups
-from hearth.host.posix import process_setup
 
 assert sys.platform == "linux", "imported on Linux only"
 
@@ -157,12 +157,7 @@ def _settle_in(keep: int) -> None:
     for number in _END_SIGNALS:
         # The spawner exits when the daemon does.
         signal.signal(number, signal.SIG_IGN)
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) != keep:
-            try:
-                os.close(int(name))
-            except OSError:
-                pass
+    process_setup.close_inherited({keep})
     with open("/proc/self/comm", "w") as file:
         file.write("hearth-nursery")
 

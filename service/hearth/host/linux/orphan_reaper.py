@@ -22,7 +22,7 @@ import sys
 import time
 from typing import NoReturn
 
-from hearth.host import processes
+from hearth.host import process_setup, processes
 
 assert sys.platform == "linux", "imported on Linux only"
 
@@ -47,8 +47,11 @@ def fork_watched() -> bool:
         os.close(ready)
         _watch(child, told)
     os.close(told)
-    _become_subreaper()
-    _end_with(reaper)
+    _prctl(_SET_CHILD_SUBREAPER, 1)
+    _prctl(_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != reaper:
+        # The reaper was killed before PDEATHSIG was set; nothing has been started yet.
+        os._exit(1)
     # The upstreams must not be started before the reaper can inherit them.
     try:
         return os.read(ready, 1) == b"1"
@@ -97,17 +100,6 @@ def _zombies() -> set[tuple[int, int]]:
     return {(pid, since) for pid, since in found if since is not None and not processes.is_alive(pid, since)}
 
 
-def _become_subreaper() -> bool:
-    return _prctl(_SET_CHILD_SUBREAPER, 1)
-
-
-def _end_with(reaper: int) -> None:
-    _prctl(_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != reaper:
-        # The reaper was killed before PDEATHSIG was set; nothing has been started yet.
-        os._exit(1)
-
-
 def _prctl(option: int, value: int) -> bool:
     import ctypes
 
@@ -117,25 +109,16 @@ def _prctl(option: int, value: int) -> bool:
 def _watch(daemon: int, told: int) -> NoReturn:
     status = 1
     try:
-        os.write(told, b"1" if _become_subreaper() else b"0")
+        os.write(told, b"1" if _prctl(_SET_CHILD_SUBREAPER, 1) else b"0")
         os.close(told)
-        _forget_descriptors()
+        # The ready pipe and the log belong to the daemon: a reader must see EOF when *the daemon* closes them.
+        process_setup.close_inherited(set())
         for name in _FORWARDED:
             signal.signal(getattr(signal, name), lambda number, _frame: _forward(daemon, number))
         status = _reap_until(daemon)
         _kill_the_rest()
     finally:
         os._exit(status)
-
-
-def _forget_descriptors() -> None:
-    # The ready pipe and the log belong to the daemon: a reader must see EOF when *the daemon* closes them.
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2:
-            try:
-                os.close(int(name))
-            except OSError:
-                pass
 
 
 def _forward(daemon: int, number: int) -> None:

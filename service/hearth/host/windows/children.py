@@ -111,9 +111,7 @@ if sys.platform == "win32":
             """End every process of the job: Windows has no way to ask a program without a window to exit."""
             self._job.terminate()
 
-        def kill(self) -> None:
-            """End every process of the job."""
-            self._job.terminate()
+        kill = terminate
 
         def clear(self) -> None:
             """Close the job, which ends any process that is left."""
@@ -147,8 +145,7 @@ if sys.platform == "win32":
         if program is None:
             path = environment.get("PATH", "")
             raise UpstreamError(f"its command {argv[0]!r} was not found on the daemon's PATH ({path})")
-        shell = os.environ.get("COMSPEC") or r"C:\Windows\System32\cmd.exe"
-        return line_to_run(program, argv[1:], shell)
+        return line_to_run(program, argv[1:], os.environ.get("COMSPEC") or r"C:\Windows\System32\cmd.exe")
 
     def _spawn(line: str, environment: Mapping[str, str], cwd: str) -> Child:
         pipe = subprocess.PIPE

@@ -15,8 +15,9 @@ from typing import Any
 
 from hearth import sids
 from hearth.errors import AlreadyRunning, StartError
-from hearth.host.posix.peers import Peer
+from hearth.host.peers import Peer
 from hearth.host.sockets import OWNER_ONLY, Access
+from hearth.host.system import user_id
 
 log = logging.getLogger(__name__)
 
@@ -219,7 +220,7 @@ if sys.platform == "win32":
             pid = win32pipe.GetNamedPipeClientProcessId(connection.fileno())
         # Windows may not identify a client before something was read from it; then its process is asked.
         sid = accounts.of_client(connection.fileno()) or (accounts.of_process(pid) if pid else sids.NOBODY)
-        return Peer(pid, -1, -1, sid)
+        return Peer(pid, user_id(), -1, sid)
 
     def groups_of(connection: PipeHandle) -> tuple[int, ...]:
         """Return no groups: they have no numbers on Windows."""

@@ -1,8 +1,10 @@
-"""Services of Windows: the requests for Hearth's own, and a client of the service control manager.
+"""Service and logon task of Windows: the requests for Hearth's own, and clients of the managers that start them.
 
-Requests are pure. The manager is asked through pywin32, and for a trigger, which pywin32 does not support, by ctypes.
+Requests are pure. The Task Scheduler is asked through `schtasks.exe`; the service control manager through pywin32, and
+for a trigger, which pywin32 does not support, by ctypes.
 """
 
+import os
 import subprocess
 import sys
 import time
@@ -12,6 +14,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from hearth.errors import HearthError
+from hearth.host import system
+from hearth.host.install.service_files import fill
 from hearth.host.windows import task
 
 NAME = task.SERVICE_NAME
@@ -36,6 +40,8 @@ STOPPED, START_PENDING, STOP_PENDING, RUNNING = 1, 2, 3, 4
 # Longer than a daemon takes to drain and to stop its servers.
 STOP_LIMIT_SECONDS = 60.0
 _POLL_SECONDS = 0.1
+# schtasks.exe answers in a tenth of a second; a scheduler that is busy with a logon takes longer.
+SCHTASKS_SECONDS = 30
 
 
 class Service(NamedTuple):
@@ -94,6 +100,64 @@ def event_source(name: str) -> str:
     """Return the registry key, below HKLM, in which the event log looks up the texts for entries of that name."""
     return f"{task.SERVICES_KEY}\\EventLog\\Application\\{name}"
 
+
+# --- logon task
+
+
+def windowless(python: str) -> str:
+    """Return the interpreter beside the given one that opens no console window; the given one if it is missing."""
+    head, tail = os.path.split(python)
+    stem, extension = os.path.splitext(tail)
+    if not stem.lower().startswith("python") or stem.lower().startswith("pythonw"):
+        return python
+    found = os.path.join(head, f"{stem[:6]}w{stem[6:]}{extension}")
+    return found if os.path.exists(found) else python
+
+
+def render_task(template: str, python: str, home: str, sid: str) -> str:
+    """Return the XML for this interpreter and this user, in ASCII. Raises HearthError for text that XML cannot hold."""
+    values = {"PYTHON": python, "HOME": home, "SID": sid}
+    return fill(template, values, "the Task Scheduler").encode("ascii", "xmlcharrefreplace").decode("ascii")
+
+
+def command_to_create(name: str, path: str) -> list[str]:
+    """Return the command that registers the task. /f replaces a former one without asking."""
+    return ["schtasks", "/create", "/tn", name, "/xml", path, "/f"]
+
+
+def command_to_delete(name: str) -> list[str]:
+    """Return the command that deletes the task."""
+    return ["schtasks", "/delete", "/tn", name, "/f"]
+
+
+class Schtasks:
+    """Task Scheduler. `problem` says why it cannot be used, or is None."""
+
+    def __init__(self) -> None:
+        self.problem = None if os.path.exists(task.scheduler()) else f"{task.scheduler()} is not there"
+
+    def knows(self, name: str) -> bool:
+        """Tell whether there is such a task that this user may see."""
+        return self._run("/query", "/tn", name).returncode == 0
+
+    def create(self, name: str, path: str) -> None:
+        """Register the task in the file, in place of a former one. Raises HearthError with schtasks's message."""
+        self._do(*command_to_create(name, path)[1:])
+
+    def delete(self, name: str) -> None:
+        """Delete the task; a running daemon continues. Raises HearthError with schtasks's message."""
+        self._do(*command_to_delete(name)[1:])
+
+    def _do(self, *arguments: str) -> None:
+        done = self._run(*arguments)
+        if done.returncode != 0:
+            raise HearthError(f"`schtasks {' '.join(arguments)}` failed: {system.said(done)}")
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return system.ask([task.scheduler(), *arguments], SCHTASKS_SECONDS)
+
+
+# --- service control manager
 
 if sys.platform == "win32":
     import ctypes

@@ -2,24 +2,11 @@
 
     connection   the connection itself, over one of two carriers
     streamable   a POST for each message, its answer on the POST's own stream; sessions in the legacy era
-    sse_carrier  one stream for all messages of the server, POST for all others
     conversation state and replies of one conversation, without I/O
-    streams      streams of events that break and are resumed
+    streams      streams of events that break and are resumed; HTTP+SSE, with one stream for all messages of the server
     target       the server that one session names (`hearth bridge --to`)
     credentials  headers and logins that requests carry
-    pool         requests over httpx, which `client` constructs: loaded when the first such server is started
+    client       requests over httpx, which `client_setup` constructs: loaded when the first such server is started
 
 Importing this package loads no HTTP library.
 """
-
-from hearth.config import ServerSpec
-from hearth.upstreams.connection import Connection, Owner
-from hearth.upstreams.http.connection import HttpUpstreamConnection
-
-
-def connect(name: str, owner: Owner, spec: ServerSpec, limits: tuple[int, int]) -> Connection:
-    """Return a connection, not open yet, to a server whose entry has a url and its references resolved.
-
-    `limits`: bytes of one message, bytes that wait to be sent.
-    """
-    return HttpUpstreamConnection(name, owner, spec, limits)

@@ -8,7 +8,7 @@ and replaced by the older one if the server does not accept `initialize` by POST
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, UpstreamBusy, UpstreamError
@@ -17,14 +17,14 @@ from hearth.mcp.http_headers import Index
 from hearth.upstreams.connection import CANCELLED, Connection, Owner, Waiter, cancellation
 from hearth.upstreams.http import conversation
 from hearth.upstreams.http.conversation import INITIALIZE, OutgoingRequest
-from hearth.upstreams.http.sse_carrier import SseCarrier
 from hearth.upstreams.http.streamable import StreamableCarrier
+from hearth.upstreams.http.streams import SseCarrier
 from hearth.wire.lines import Item
 from hearth.wire.values import RawBytes
 from hearth.write_batch import WRITE_BATCH
 
 if TYPE_CHECKING:
-    from hearth.upstreams.http.pool import Pool
+    from hearth.upstreams.http.client import HttpClient
     from hearth.upstreams.http.target import SessionTarget
 
 log = logging.getLogger(__name__)
@@ -34,34 +34,8 @@ STOP_SECONDS = 2.0
 
 # Memory of an answer besides its own bytes until it is sent: a task, a request, a connection.
 ANSWER_BYTES = 4096
-
-
-class Carrier(Protocol):
-    """Transport of messages to the server; hands replies to `HttpUpstreamConnection.take` and `fail`."""
-
-    def ask(self, request: OutgoingRequest) -> None:
-        """Send a request."""
-
-    def tell(self, method: str, payload: bytes) -> None:
-        """Send a notification, after those before it."""
-
-    def answer(self, payload: bytes) -> "asyncio.Task[None]":
-        """Send an answer to a request of the server; return the task that sends it."""
-
-    def withdraw(self, request: OutgoingRequest | None, payload: bytes) -> None:
-        """Withdraw a request whose answer is no longer wanted; `payload` is the notification for the server.
-
-        None stands for a request that the carrier is done with.
-        """
-
-    def greeted(self, era: str, version: str) -> None:
-        """Note that the handshake is done."""
-
-    def learn_headers(self, indexes: Mapping[str, Index]) -> None:
-        """Set which arguments of which tools go into headers, too."""
-
-    async def say_goodbye(self) -> None:
-        """Tell the server that the conversation is over. The caller bounds the time."""
+# Both move messages to the server, and hand its replies to `HttpUpstreamConnection.take` and `fail`.
+Carrier = StreamableCarrier | SseCarrier
 
 
 class HttpUpstreamConnection(Connection):
@@ -82,7 +56,7 @@ class HttpUpstreamConnection(Connection):
         self.words = target.words if target else conversation.ENTRY
         self.message_limit, self._queue_limit = limits
         self._carrier: Carrier | None = None
-        self._pool: Pool | None = None
+        self._client: HttpClient | None = None
         self._asked: dict[int, OutgoingRequest] = {}
         self._unsent_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -93,7 +67,7 @@ class HttpUpstreamConnection(Connection):
 
     async def open(self) -> None:
         """Prepare for requests. Only the old transport connects here. Raises UpstreamError."""
-        self._pool = await asyncio.to_thread(_open_pool, self.name, self.spec, self._target)
+        self._client = await asyncio.to_thread(_open_client, self.name, self.spec, self._target)
         if self.spec.transport == "sse":
             try:
                 await self.fall_back()
@@ -113,7 +87,7 @@ class HttpUpstreamConnection(Connection):
     @property
     def needs_login(self) -> bool:  # type: ignore[override]  # elsewhere it is a constant
         """True if the server refuses every request until a user has logged in."""
-        return self._pool is not None and self._pool.needs_login
+        return self._client is not None and self._client.needs_login
 
     async def why_lost(self) -> UpstreamError:
         """Return why nothing can be sent any more."""
@@ -168,6 +142,7 @@ class HttpUpstreamConnection(Connection):
         if self._carrier is None:
             return
         notice = messages.notification(CANCELLED, cancellation(number, reason))
+        # None stands for a request that the carrier is done with.
         self._carrier.withdraw(self._asked.get(number), notice)
 
     # --- for the carriers
@@ -177,10 +152,10 @@ class HttpUpstreamConnection(Connection):
         return conversation.refused(self.name, status, self.words)
 
     @property
-    def pool(self) -> "Pool":
-        """Connection pool of the server."""
-        assert self._pool is not None, "not opened"
-        return self._pool
+    def client(self) -> "HttpClient":
+        """HTTP client of the server."""
+        assert self._client is not None, "not opened"
+        return self._client
 
     def spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """Run a task that ends with the conversation at the latest."""
@@ -273,8 +248,8 @@ class HttpUpstreamConnection(Connection):
             await asyncio.wait(tasks, timeout=STOP_SECONDS)
         if self._carrier:
             await _bounded(self._carrier.say_goodbye())
-        if self._pool:
-            await _bounded(self._pool.close())
+        if self._client:
+            await _bounded(self._client.close())
 
 
 async def _bounded(work: Coroutine[object, object, None]) -> None:
@@ -285,8 +260,8 @@ async def _bounded(work: Coroutine[object, object, None]) -> None:
         pass  # a server that does not listen needs no farewell
 
 
-def _open_pool(name: str, spec: ServerSpec, target: "SessionTarget | None") -> "Pool":
+def _open_client(name: str, spec: ServerSpec, target: "SessionTarget | None") -> "HttpClient":
     # In a thread: the first import takes a fifth of a second.
-    from hearth.upstreams.http.client import open_pool
+    from hearth.upstreams.http.client_setup import open_client
 
-    return open_pool(name, spec, target)
+    return open_client(name, spec, target)

@@ -239,11 +239,6 @@ class ConnectionBroken(UpstreamError):
         self.is_away = is_away
 
 
-def is_about_the_message(status: int) -> bool:
-    """Tell whether the status refuses the message itself, rather than its sender, its timing or all requests."""
-    return 400 <= status < 500 and status not in _ABOUT_THE_CALLER
-
-
 def refused(name: str, status: int, words: Wording = ENTRY) -> UpstreamError:
     """Return the error for a status, without the body, which could be anything: errors are logged."""
     default = _WHAT_TO_DO[500] if status >= 500 else _ELSEWHERE
@@ -343,7 +338,8 @@ class HttpRefusal(NamedTuple):
 
 def judge(refusal: HttpRefusal, era: str | None, has_session: bool, is_last: bool) -> Verdict:
     """Return the reaction to a refusal; no retry if this was the last attempt."""
-    if not is_about_the_message(refusal.status):
+    if not 400 <= refusal.status < 500 or refusal.status in _ABOUT_THE_CALLER:
+        # Not the message itself is refused, but its sender, its timing or all requests.
         return Verdict.ANSWER if era and refusal.is_answer else Verdict.FAIL
     if refusal.method == DISCOVER or (refusal.method == INITIALIZE and (refusal.is_answer or era)):
         return Verdict.ANSWER

@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hearth.addresses import UNIX
 from hearth.config import ServerSpec
@@ -27,28 +27,6 @@ _AUTHORIZATION = "Authorization"
 # repaired the cause does not wait longer than the longest.
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 16.0
-
-
-class HeaderSource(Protocol):
-    """Source of headers for the requests to one server."""
-
-    async def headers(self) -> Mapping[str, str]:
-        """Return the headers of the next request. Raises LoginRequired, UpstreamError."""
-
-    def accepted(self, sent: Mapping[str, str]) -> None:
-        """Note that the server accepted a request with these headers."""
-
-    async def refused(self, status: int, challenge: str | None, sent: Mapping[str, str]) -> bool:
-        """Handle a refusal; return whether to retry once. Raises LoginRequired, UpstreamError."""
-
-
-def header_source(spec: ServerSpec, target: "SessionTarget | None" = None) -> HeaderSource | None:
-    """Return the source for a server with its references resolved; None if its entry has all that is sent."""
-    is_own = "authorization" in target.header_names if target else has_own_header(spec)
-    login = None
-    if not is_own and not (spec.url or "").startswith(UNIX):
-        login = StoredLogin(spec, target.entries if target else None)
-    return ResolvedHeaders(target, login) if target and target.has_references else login
 
 
 def has_own_header(spec: ServerSpec) -> bool:
@@ -188,3 +166,16 @@ class ResolvedHeaders:
 
     def _forget_failures(self) -> None:
         self._lookups, self._due, self._problem = 0, 0.0, ""
+
+
+# Sources of headers for the requests to one server. Their methods raise LoginRequired and UpstreamError.
+HeaderSource = StoredLogin | ResolvedHeaders
+
+
+def header_source(spec: ServerSpec, target: "SessionTarget | None" = None) -> HeaderSource | None:
+    """Return the source for a server with its references resolved; None if its entry has all that is sent."""
+    is_own = "authorization" in target.header_names if target else has_own_header(spec)
+    login = None
+    if not is_own and not (spec.url or "").startswith(UNIX):
+        login = StoredLogin(spec, target.entries if target else None)
+    return ResolvedHeaders(target, login) if target and target.has_references else login

@@ -26,8 +26,8 @@ from hearth.wire import json, values
 from hearth.wire.lines import Item
 
 if TYPE_CHECKING:
+    from hearth.upstreams.http.client import Response
     from hearth.upstreams.http.connection import HttpUpstreamConnection
-    from hearth.upstreams.http.pool import Response
 
 # Concurrent requests, each on a connection of its own; others wait for their turn. Standing streams and answers to the
 # server do not count, or a server that asks back might never be answered.
@@ -97,7 +97,7 @@ class StreamableCarrier:
             request.task.add_done_callback(lambda _: self._settle(request))
 
     def tell(self, method: str, payload: bytes) -> None:
-        """Send a notification. The modern era has none over HTTP."""
+        """Send a notification, after those before it. The modern era has none over HTTP."""
         if method == "notifications/initialized":
             self._ready.clear()
             self._connection.spawn(self._introduce(payload))
@@ -105,7 +105,7 @@ class StreamableCarrier:
             self._connection.spawn(self._tell_in_order(payload))
 
     def answer(self, payload: bytes) -> "asyncio.Task[None]":
-        """Send an answer, which waits for no notification."""
+        """Send an answer, which waits for no notification; return the task that does."""
         return self._connection.spawn(self._tell(payload))
 
     def withdraw(self, request: OutgoingRequest | None, payload: bytes) -> None:
@@ -184,7 +184,7 @@ class StreamableCarrier:
         """Send a request and handle its response; return the verdict on a refusal. Raises UpstreamError."""
         sending = {**_SENDING, **self._headers(request)}
         may_repeat = request.method in _REPEATABLE
-        send = self._connection.pool.send
+        send = self._connection.client.send
         async with await send("POST", sending, request.body, may_repeat, on_sent=request.was_sent) as response:
             if request.method == DISCOVER:
                 # Some legacy servers create a session for any request.
@@ -321,7 +321,7 @@ class StreamableCarrier:
             async with asyncio.timeout(TELL_SECONDS):
                 sending = {**_SENDING, **self.session.headers()}
                 # Sending such a message twice is harmless.
-                async with await connection.pool.send("POST", sending, payload, may_repeat=True) as taken:
+                async with await connection.client.send("POST", sending, payload, may_repeat=True) as taken:
                     # The next request renews an expired session.
                     is_expired = taken.status == 404 and self.session.id
                     if not 200 <= taken.status < 300 and not is_expired:
@@ -394,7 +394,7 @@ class StreamableCarrier:
 
     async def _delete(self, session: Mapping[str, str]) -> None:
         try:
-            async with await self._connection.pool.send("DELETE", session):
+            async with await self._connection.client.send("DELETE", session):
                 pass  # 405 means that the server ends sessions by itself
         except UpstreamError:
             pass

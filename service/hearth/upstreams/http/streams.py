@@ -1,22 +1,25 @@
 """Streams of server-sent events: the response to a request, and the stream for messages that the server initiates.
 
 A broken stream of the legacy era is resumed by GET with the id of the last event (2025-11-25, basic/transports,
-"Resumability and Redelivery"). A dropped connection is no cancellation.
+"Resumability and Redelivery"). A dropped connection is no cancellation. `SseCarrier` is the HTTP+SSE of 2024-11-05,
+where one stream has all messages of the server.
 """
 
 import asyncio
 import random
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from hearth.errors import TooLarge, UpstreamError
+from hearth.mcp import versions
+from hearth.mcp.http_headers import Index
 from hearth.upstreams.http import conversation
-from hearth.upstreams.http.conversation import ConnectionBroken, OutgoingRequest
-from hearth.wire.lines import Item
-from hearth.wire.sse import SseDecoder
+from hearth.upstreams.http.conversation import DISCOVER, ConnectionBroken, OutgoingRequest
+from hearth.wire.sse import Event, SseDecoder
 
 if TYPE_CHECKING:
+    from hearth.upstreams.http.client import Response
     from hearth.upstreams.http.connection import HttpUpstreamConnection
-    from hearth.upstreams.http.pool import Response
     from hearth.upstreams.http.streamable import StreamableCarrier
 
 STREAM = "text/event-stream"
@@ -31,6 +34,9 @@ STABLE_SECONDS = 5.0
 _TRY_LATER = frozenset({409, 429})
 # Consecutive attempts to resume the stream of a request, before it is given up.
 RESUME_ATTEMPTS = 5
+# HTTP+SSE: time from the GET to the event that names the other address, and for the server to accept a message.
+ENDPOINT_SECONDS = 15.0
+POST_SECONDS = 30.0
 
 
 def pause(failures: int, retry: int | None) -> float:
@@ -106,7 +112,7 @@ class RequestStream:
                             # Most probably the answer; in any case no caller should wait for one that may never come.
                             raise UpstreamError(f"server {self._connection.name!r}: {event}")
                         if event.name == "message":
-                            self._take(conversation.items(event.data), first)
+                            self._carrier.hand_over(self._request, conversation.items(event.data), first)
                     if not self._is_awaited and bound.when() is None:
                         bound.reschedule(loop.time() + LINGER_SECONDS)
         except ConnectionBroken as exc:
@@ -114,9 +120,6 @@ class RequestStream:
         except TimeoutError:
             pass
         return None
-
-    def _take(self, items: list[Item], first: "Response") -> None:
-        self._carrier.hand_over(self._request, items, first)
 
 
 class EventListener:
@@ -191,4 +194,148 @@ async def get(connection: "HttpUpstreamConnection", carrier: "StreamableCarrier"
     if last_id:
         # The standard wants UTF-8, and HTTP carries bytes.
         headers["Last-Event-ID"] = last_id.decode("latin-1")
-    return await connection.pool.send("GET", headers)
+    return await connection.client.send("GET", headers)
+
+
+class SseCarrier:
+    """Carrier of HTTP+SSE: the server sends everything on one stream, whose first event names the address for POST.
+
+    The session is the stream: when it ends, the conversation does. No message on it shows which request caused it.
+    """
+
+    def __init__(self, connection: "HttpUpstreamConnection") -> None:
+        self._connection = connection
+        self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._endpoint.add_done_callback(lambda late: late.cancelled() or late.exception())
+        # Messages are sent one after the other: parallel POSTs could overtake each other.
+        self._lane = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Open the stream and learn where to POST. Raises UpstreamError."""
+        reading = self._connection.spawn(self._read())
+        try:
+            async with asyncio.timeout(ENDPOINT_SECONDS):
+                await asyncio.shield(self._endpoint)
+        except TimeoutError:
+            reading.cancel()
+            raise UpstreamError(
+                f"server {self._connection.name!r} did not say within {ENDPOINT_SECONDS:g} s where to send messages"
+            ) from None
+        except BaseException:
+            reading.cancel()
+            raise
+
+    # --- as a carrier
+
+    def ask(self, request: OutgoingRequest) -> None:
+        """Send a request."""
+        if request.method == DISCOVER:
+            # No server with this transport is modern, and an old one may fail at a method that it does not know.
+            asyncio.get_running_loop().call_soon(self._refuse, request)
+        else:
+            request.task = self._connection.spawn(self._ask(request))
+            # Its answer comes on the stream, or never.
+            request.task.add_done_callback(lambda _: self._connection.released(request))
+
+    def tell(self, method: str, payload: bytes) -> None:
+        """Send a notification, after those before it."""
+        self._connection.spawn(self._tell(payload))
+
+    def answer(self, payload: bytes) -> "asyncio.Task[None]":
+        """Send an answer; return the task that does."""
+        return self._connection.spawn(self._tell(payload))
+
+    def withdraw(self, request: OutgoingRequest | None, payload: bytes) -> None:
+        """Send the cancellation after the request itself; a request that has not been sent yet is dropped."""
+        if request and not request.sent:
+            request.drop()
+        else:
+            self._connection.spawn(self._tell(payload))
+
+    def greeted(self, era: str, version: str) -> None:
+        """Do nothing: this transport does not depend on the era."""
+
+    def learn_headers(self, indexes: Mapping[str, Index]) -> None:
+        """Do nothing: this transport puts no arguments into headers."""
+
+    async def say_goodbye(self) -> None:
+        """Do nothing: closing the stream ends the conversation."""
+
+    # --- sending
+
+    def _refuse(self, request: OutgoingRequest) -> None:
+        self._connection.take(
+            [conversation.refusal(request.number, versions.METHOD_NOT_FOUND, "the transport is of 2024-11-05")], None
+        )
+        self._connection.finished(request)
+
+    async def _ask(self, request: OutgoingRequest) -> None:
+        try:
+            async with self._lane:
+                await self._post(request.body, request.was_sent)
+        except UpstreamError as exc:
+            self._connection.fail(request.number, exc)
+
+    async def _tell(self, payload: bytes) -> None:
+        try:
+            async with self._lane:
+                await self._post(payload)
+        except UpstreamError as exc:
+            self._connection.warn_limited(exc)
+
+    async def _post(self, payload: bytes, on_sent: Callable[[], None] = lambda: None) -> None:
+        """Send one message; its answer comes on the stream. Raises UpstreamError."""
+        connection, name, to = self._connection, self._connection.name, self._endpoint.result()
+        kind = {"Content-Type": "application/json"}
+        try:
+            async with (
+                asyncio.timeout(POST_SECONDS),
+                await connection.client.send("POST", kind, payload, to=to, on_sent=on_sent) as taken,
+            ):
+                if not 200 <= taken.status < 300:
+                    raise connection.refused(taken.status)
+        except TimeoutError:
+            raise UpstreamError(f"server {name!r} did not take a message within {POST_SECONDS:g} s") from None
+
+    # --- the stream
+
+    async def _read(self) -> None:
+        connection = self._connection
+        problem = UpstreamError(f"server {connection.name!r} ended its event stream")
+        try:
+            async with await connection.client.send("GET", {"Accept": STREAM}) as response:
+                if response.status != 200:
+                    raise connection.refused(response.status)
+                if response.content_type != STREAM:
+                    raise UpstreamError(
+                        f"server {connection.name!r} opened no event stream: check {connection.words.url}"
+                    )
+                response.keep_alive()
+                decoder = SseDecoder(connection.message_limit)
+                async for chunk in response.chunks():
+                    for event in decoder.receive_data(chunk):
+                        self._receive(event)
+        except UpstreamError as exc:
+            problem = exc
+        if self._endpoint.done():
+            connection.over(problem)
+        else:
+            self._endpoint.set_exception(problem)
+
+    def _receive(self, event: Event | TooLarge) -> None:
+        if isinstance(event, TooLarge):
+            self._connection.warn_limited(event)
+        elif event.name == "endpoint":
+            self._learn_endpoint(event.data.decode(errors="replace").strip())
+        elif event.name == "message":
+            self._connection.take(conversation.items(event.data), None)
+
+    def _learn_endpoint(self, address: str) -> None:
+        if self._endpoint.done():
+            return
+        if not self._connection.client.is_own(address):
+            # The headers carry secrets, and they were given for the address in the config.
+            raise UpstreamError(
+                f"server {self._connection.name!r} wants its messages sent to another server, which is not done"
+            )
+        self._endpoint.set_result(address)

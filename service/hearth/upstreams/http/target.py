@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 from hearth.addresses import UNIX, fault, unix_parts
 from hearth.config import ServerSpec
 from hearth.errors import Refused, UpstreamError, WireError
+from hearth.host.sockets import is_loopback
 from hearth.masking import Mask
 from hearth.upstreams.connection import Connection, Owner
-from hearth.upstreams.connector import ConnectionLimits
 from hearth.upstreams.http.connection import HttpUpstreamConnection
 from hearth.upstreams.http.conversation import Wording
+from hearth.upstreams.transports import ConnectionLimits
 from hearth.wire import json
 
 # Servers take 8 to 16 KiB of headers, their own ones included.
@@ -28,7 +29,6 @@ PAYLOAD_LIMIT_BYTES = 64 * 1024
 _VALUES_KEPT = 4
 _SENTENCE_LIMIT_CHARACTERS = 2000
 VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir")
-_LOOPBACK = ("localhost", "::1")
 
 
 class TargetBridge(Protocol):
@@ -87,7 +87,7 @@ class SessionTarget(NamedTuple):
         """Return the proxy on the way to an address, by the bridge's variables; None if there is none."""
         parts = urlsplit(url)
         host = (parts.hostname or "").lower()
-        if host in _LOOPBACK or host.startswith("127."):
+        if is_loopback(host):
             return None
         value = self.environ.get(f"{parts.scheme}_proxy") or self.environ.get("all_proxy")
         port = parts.port or {"http": 80, "https": 443}[parts.scheme]
@@ -136,8 +136,7 @@ def read(
     mask = HeaderMask()
     mask.hide([*(value for _, value in headers), *(_password(environ[key]) for key in VARIABLES[:3] if key in environ)])
     names = frozenset(key.lower() for key, _ in headers)
-    words = _words(url)
-    target = SessionTarget(bridge, environ, names, has_references, entries, mask, words)
+    target = SessionTarget(bridge, environ, names, has_references, entries, mask, _words(url))
     spec = ServerSpec(name=name, url=url, headers={} if has_references else dict(headers), isolation="session")
     return spec, target
 

@@ -1,9 +1,7 @@
 """OAuth logins to servers behind a url, one for all clients, as MCP specifies (2026-07-28, basic/authorization).
 
-    metadata     challenges, and descriptions of a server and its authorization server   pure
-    address_policy  the addresses that a login may contact                              pure
-    discovery    reading those descriptions
-    tokens       requests to the authorization server: tokens, registration, revocation
+    metadata     challenges, descriptions of a server and its authorization server, the addresses that those may name
+    tokens       discovery of the authorization server, and requests to it: tokens, registration, revocation
     logins       a complete login: client identity, request, stored tokens; invitations, status, logout
     redirect     the authorization request, and the listener on loopback for the browser's return
     store        storage: tokens in the vault, the rest in files

@@ -14,7 +14,7 @@ from hearth.errors import FileAccessError, HearthError, LoginFailed, LoginRequir
 from hearth.host.private_files import FileLock
 from hearth.masking import Mask
 from hearth.upstreams import threads
-from hearth.upstreams.oauth import discovery, tokens
+from hearth.upstreams.oauth import tokens
 from hearth.upstreams.oauth.logins import client_of
 from hearth.upstreams.oauth.metadata import Challenge, parse_challenge
 from hearth.upstreams.oauth.store import Grant, Link, Store, fingerprint, grant_name
@@ -174,19 +174,14 @@ class Account:
         return stale if self._spent else current
 
     async def _acquire(self, lock: FileLock) -> None:
-        deadline = time.monotonic() + LOCK_SECONDS
-        while not self._try(lock):
-            if time.monotonic() >= deadline:
-                raise UpstreamError(
-                    f"server {self.spec.name!r}: another process has been refreshing its login too long"
-                )
-            await asyncio.sleep(LOCK_POLL_SECONDS)
-
-    def _try(self, lock: FileLock) -> bool:
+        name, deadline = self.spec.name, time.monotonic() + LOCK_SECONDS
         try:
-            return lock.acquire(blocking=False)
+            while not lock.acquire(blocking=False):
+                if time.monotonic() >= deadline:
+                    raise UpstreamError(f"server {name!r}: another process has been refreshing its login too long")
+                await asyncio.sleep(LOCK_POLL_SECONDS)
         except FileAccessError as exc:
-            raise UpstreamError(f"server {self.spec.name!r}: its login cannot be refreshed: {exc}") from exc
+            raise UpstreamError(f"server {name!r}: its login cannot be refreshed: {exc}") from exc
 
     async def _use(self, link: Link, former: Grant) -> Grant:
         """Use the refresh token.
@@ -205,14 +200,12 @@ class Account:
             return await tokens.refresh(
                 web, link.token_endpoint, client_of(self.spec, link, former), former, link.resource
             )
-        except tokens.Denied as exc:
-            if exc.code in _OVER:
-                await self._end(link)
-                raise self._required(f"needs a login again: {exc}") from exc
-            self._denied = former.access_token, str(exc)
-            self._not_before = time.monotonic() + PAUSE_SECONDS
-            return self._go_on(former, str(exc))
         except LoginFailed as exc:
+            if isinstance(exc, tokens.Denied):
+                if exc.code in _OVER:
+                    await self._end(link)
+                    raise self._required(f"needs a login again: {exc}") from exc
+                self._denied = former.access_token, str(exc)
             self._not_before = time.monotonic() + PAUSE_SECONDS
             return self._go_on(former, str(exc))
         finally:
@@ -258,12 +251,12 @@ class Account:
 
     async def _ask(self, wanted: Challenge) -> bool:
         try:
-            discovery.check_address(self.spec)
+            tokens.check_address(self.spec)
             if wanted.resource_metadata or self.spec.oauth.issuer:
                 return True
             web = await threads.run(tokens.open_client, self.spec)
             try:
-                await discovery.find(web, self.spec, wanted)
+                await tokens.find_source(web, self.spec, wanted)
             finally:
                 await web.aclose()
         except tokens.Unsettled:

@@ -20,10 +20,11 @@ from hearth.config import ServerSpec
 from hearth.errors import HearthError, LoginFailed
 from hearth.upstreams import threads
 from hearth.upstreams.http.credentials import has_own_header
-from hearth.upstreams.oauth import discovery, tokens
+from hearth.upstreams.oauth import tokens
 from hearth.upstreams.oauth.metadata import Authority, Challenge, canonical
 from hearth.upstreams.oauth.redirect import DEFAULT_URI, AuthorizationRequest, Redirect, WrongState, with_offline_access
 from hearth.upstreams.oauth.store import Grant, Link, OAuthClient, RegistrationRefusal, Store, fingerprint, grant_name
+from hearth.upstreams.oauth.tokens import TokenSource
 from hearth.upstreams.threads import SingleFlight
 
 log = logging.getLogger(__name__)
@@ -34,16 +35,21 @@ _NONCE_BYTES = 16
 
 
 class Login:
-    """Login in progress in a browser. Always close it."""
+    """Login in progress in a browser, to be opened at `url`. Always close it.
+
+    With `path`, `url` is an address on this machine with that path, which leads to the authorization server.
+    """
 
     def __init__(
         self,
         spec: ServerSpec,
         store: Store,
         web: httpx.AsyncClient,
-        found: discovery.Found,
+        found: TokenSource,
         client: OAuthClient,
         redirect: Redirect,
+        scopes: tuple[str, ...],
+        path: str | None,
     ) -> None:
         self._spec = spec
         self._store = store
@@ -54,24 +60,14 @@ class Login:
         self._done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._done.add_done_callback(lambda late: late.cancelled() or late.exception())
         self._is_taken = False
-
-    def prepare(self, scopes: tuple[str, ...], begin: str | None = None) -> str:
-        """Return the address for the browser; with `begin`, an address on this machine with that path leads there."""
-        self._attempt = AuthorizationRequest(
-            self._found.authority, self._client.client_id, self._found.resource.resource, scopes, self._redirect.uri
+        attempt = self._attempt = AuthorizationRequest(
+            found.authority, client.client_id, found.resource.resource, scopes, redirect.uri
         )
-        self._redirect.expect(self._returned, (begin, lambda: self._attempt.url) if begin else None)
-        return urljoin(self._redirect.uri, begin) if begin else self._attempt.url
-
-    @property
-    def issuer(self) -> str:
-        """Issuer of the tokens."""
-        return self._found.authority.issuer
-
-    @property
-    def scopes(self) -> tuple[str, ...]:
-        """Requested scopes."""
-        return self._attempt.scopes
+        redirect.expect(self._returned, (path, attempt.url) if path else None)
+        self.url = urljoin(redirect.uri, path) if path else attempt.url
+        self.issuer = found.authority.issuer
+        # Requested scopes.
+        self.scopes = attempt.scopes
 
     async def wait(self) -> str:
         """Wait until the tokens are stored; return their location in words. Raises LoginFailed; unbounded."""
@@ -143,19 +139,15 @@ class Login:
         await self._web.aclose()
 
 
-async def begin(spec: ServerSpec, wanted: Challenge | None = None, path: str | None = None) -> tuple[Login, str]:
-    """Begin a login; return it and the address for the browser. Raises LoginFailed, VaultError.
-
-    `spec` has its references resolved. `wanted` is the server's challenge; without one the server is asked for it.
-    `path`: see `Login.prepare`.
-    """
+async def begin(spec: ServerSpec, path: str | None = None) -> Login:
+    """Begin a login to a server with its references resolved. Raises LoginFailed, VaultError. `path`: see `Login`."""
     web = await threads.run(tokens.open_client, spec)
     redirect: Redirect | None = None
     try:
         store = Store()
         link = await threads.run(store.link, spec)
-        wanted = wanted or await discovery.challenge(web, spec)
-        found = await discovery.find(web, spec, wanted, link.issuer if link else None)
+        wanted = await tokens.challenge(web, spec)
+        found = await tokens.find_source(web, spec, wanted, link.issuer if link else None)
         _check_binding(spec, link, found.authority)
         scopes = _scopes(spec, link, wanted, found)
         kept = await threads.run(_kept_client, spec, store, found.authority)
@@ -163,8 +155,7 @@ async def begin(spec: ServerSpec, wanted: Challenge | None = None, path: str | N
         client = kept
         if client is None or not _still_fits(client, redirect.uri, scopes, found.authority):
             client = await _register(web, spec, store, found, redirect.uri, scopes, client)
-        login = Login(spec, store, web, found, client, redirect)
-        return login, login.prepare(scopes, path)
+        return Login(spec, store, web, found, client, redirect, scopes, path)
     except BaseException as exc:
         if redirect:
             await redirect.close()
@@ -183,7 +174,7 @@ def _check_binding(spec: ServerSpec, link: Link | None, authority: Authority) ->
         )
 
 
-def _scopes(spec: ServerSpec, link: Link | None, wanted: Challenge | None, found: discovery.Found) -> tuple[str, ...]:
+def _scopes(spec: ServerSpec, link: Link | None, wanted: Challenge | None, found: TokenSource) -> tuple[str, ...]:
     """Return the scopes to request.
 
     The config's scopes, or else those that the server demands, or else those that it has; and those that were requested
@@ -233,7 +224,7 @@ async def _register(
     web: httpx.AsyncClient,
     spec: ServerSpec,
     store: Store,
-    found: discovery.Found,
+    found: TokenSource,
     redirect_uri: str,
     scopes: tuple[str, ...],
     former: OAuthClient | None,
@@ -264,10 +255,10 @@ async def _register(
 class Invitation:
     """Invitation to log in to one server at `url`."""
 
-    def __init__(self, server: str, login: Login, url: str) -> None:
+    def __init__(self, server: str, login: Login) -> None:
         self.id = secrets.token_hex(_NONCE_BYTES)
         self.server = server
-        self.url = url
+        self.url = login.url
         self._login = login
         self._over = asyncio.ensure_future(self._wait())
 
@@ -313,8 +304,8 @@ async def invite(spec: ServerSpec) -> Invitation:
 
 
 async def _begin(key: str, spec: ServerSpec) -> Invitation:
-    login, url = await begin(spec, path=f"/login/{secrets.token_urlsafe(_NONCE_BYTES)}")
-    found = _OPEN[key] = Invitation(spec.name, login, url)
+    login = await begin(spec, f"/login/{secrets.token_urlsafe(_NONCE_BYTES)}")
+    found = _OPEN[key] = Invitation(spec.name, login)
     return found
 
 
@@ -380,8 +371,7 @@ async def log_out(spec: ServerSpec) -> Ending:
     if grant is None or link.revocation_endpoint is None:
         return Ending(grant is not None, None)
     try:
-        client = client_of(spec, link, grant)
-        return Ending(True, await _revoke(spec, link.revocation_endpoint, client, grant))
+        return Ending(True, await _revoke(spec, link.revocation_endpoint, client_of(spec, link, grant), grant))
     except LoginFailed as exc:
         return Ending(True, False, str(exc))
 

@@ -43,12 +43,11 @@ class Redirect:
 
     def __init__(self, uri: str, server: asyncio.Server, port: int) -> None:
         parts = urlsplit(uri)
-        host = parts.hostname or HOST
-        self.uri = f"http://{host}:{port}{parts.path}"
+        self.uri = f"http://{parts.hostname or HOST}:{port}{parts.path}"
         self._path = parts.path
         self._server = server
         self._on_return: Return | None = None
-        self._begin: tuple[str, Callable[[], str]] | None = None
+        self._begin: tuple[str, str] | None = None
 
     @classmethod
     async def open(cls, uri: str | None, preferred: str | None = None) -> "Redirect":
@@ -75,7 +74,7 @@ class Redirect:
             " end what does, or change `oauth.redirect_uri` of the entry and at the authorization server"
         )
 
-    def expect(self, on_return: Return, begin: tuple[str, Callable[[], str]] | None = None) -> None:
+    def expect(self, on_return: Return, begin: tuple[str, str] | None = None) -> None:
         """Pass the response to `on_return`. `begin`: a path that redirects to the login, and the login's address."""
         self._on_return = on_return
         self._begin = begin
@@ -100,7 +99,7 @@ class Redirect:
         if words[0] != "GET":
             return _response(405, "Nothing here", "")
         if self._begin and path == self._begin[0]:
-            return _response(302, "", "", self._begin[1]())
+            return _response(302, "", "", self._begin[1])
         if path != self._path or self._on_return is None:
             return _response(404, "Nothing here", "")
         try:

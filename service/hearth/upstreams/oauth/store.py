@@ -75,16 +75,7 @@ class Grant(Record):
 
     def is_due(self, now: float) -> bool:
         """Tell whether it is time for a refresh."""
-        return self.left(now) <= self._ahead
-
-    @property
-    def due_at(self) -> float | None:
-        """Wall-clock time of the next refresh."""
-        return None if self.expires_at is None else self.expires_at - self._ahead
-
-    @property
-    def _ahead(self) -> float:
-        return min(AHEAD_SECONDS, (self.expires_in or 0) / 4)
+        return self.left(now) <= min(AHEAD_SECONDS, (self.expires_in or 0) / 4)
 
 
 class OAuthClient(Record):
@@ -211,8 +202,7 @@ class Store:
             links = self.links()
             change(links)
             kept = dict(list(links.items())[-SERVERS_LIMIT:])
-            document = {"version": _VERSION, "servers": {key: _entry(link) for key, link in kept.items()}}
-            _write(self.path, document)
+            _write(self.path, {"version": _VERSION, "servers": {key: _entry(link) for key, link in kept.items()}})
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

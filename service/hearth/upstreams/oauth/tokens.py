@@ -1,7 +1,7 @@
-"""Requests to an authorization server: codes and refresh tokens to access tokens, registration, revocation.
+"""Tokens for a server: discovery of their source, and requests to it for tokens, registration and revocation.
 
-oauthlib, which does no I/O, builds the requests; httpx sends them. Errors never carry the request, and of the response
-only the error code.
+Discovery reads the server's metadata, then that of its authorization server. oauthlib, which does no I/O, builds the
+requests; httpx sends them. Errors never carry the request, and of the response only the error code.
 """
 
 import asyncio
@@ -11,18 +11,21 @@ import logging
 import re
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import httpx
 from oauthlib.oauth2 import OAuth2Error, WebApplicationClient
 
 from hearth import __version__
+from hearth.addresses import UNIX
 from hearth.config import ServerSpec
 from hearth.errors import LoginFailed
-from hearth.upstreams.http import client, pool
-from hearth.upstreams.oauth.address_policy import AddressPolicy
-from hearth.upstreams.oauth.metadata import SECRET_METHODS, Authority
+from hearth.upstreams.http.client import CONNECT_SECONDS, cause_of
+from hearth.upstreams.http.client_setup import trust
+from hearth.upstreams.http.credentials import has_own_header
+from hearth.upstreams.oauth import metadata
+from hearth.upstreams.oauth.metadata import SECRET_METHODS, AddressPolicy, Authority, Challenge, Resource
 from hearth.upstreams.oauth.store import Grant, OAuthClient
 
 # A token endpoint that takes longer is down; callers have limits of their own.
@@ -34,6 +37,9 @@ _LONGEST_SECONDS = 400 * 86400.0
 # RFC 8414 2: the default if an authorization server does not say how clients authenticate.
 _UNSAID = "client_secret_basic"
 _CODE = re.compile(r"[a-z0-9_.-]{1,60}", re.IGNORECASE)
+# A request without effect on a server that needs no login.
+_PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+_SENDING = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 # oauthlib would log tokens at its debug level.
 logging.getLogger("oauthlib").setLevel(logging.CRITICAL + 1)
@@ -59,8 +65,8 @@ def open_client(spec: ServerSpec) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         event_hooks={"request": [AddressPolicy.of(spec).guard]},
         headers={"User-Agent": f"hearth/{__version__}", "Accept": "application/json"},
-        verify=client.trust(),
-        timeout=httpx.Timeout(ANSWER_SECONDS, connect=pool.CONNECT_SECONDS),
+        verify=trust(),
+        timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
         limits=httpx.Limits(max_keepalive_connections=0),
     )
 
@@ -71,6 +77,119 @@ async def get_document(web: httpx.AsyncClient, url: str) -> dict[str, Any] | Non
     if status >= 500:
         raise Unsettled(f"{_place(url)} answered HTTP {status}")
     return _object(body) if status == 200 else None
+
+
+# --- discovery
+
+
+class TokenSource(NamedTuple):
+    """Result of discovery: the resource that tokens are for, and the authorization server that issues them."""
+
+    resource: Resource
+    authority: Authority
+
+
+def check_address(spec: ServerSpec) -> str:
+    """Return the server's url if tokens may be sent to it. Raises LoginFailed."""
+    url = spec.url or ""
+    if has_own_header(spec):
+        raise LoginFailed(
+            "it has an Authorization in `headers` of its entry, which wins over any login: remove it first"
+        )
+    if url.startswith(UNIX):
+        raise LoginFailed("it is on a Unix socket, and there is no login for those")
+    if not metadata.is_safe(url, near=True):
+        raise LoginFailed("its url is not https, and tokens are not sent where anybody can read them")
+    return url
+
+
+async def challenge(web: httpx.AsyncClient, spec: ServerSpec) -> Challenge | None:
+    """Return the server's challenge to a request without a token; None if it needs no token. Raises Unsettled."""
+    url = check_address(spec)
+    sending = {**_SENDING, **spec.headers}
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS), web.stream("POST", url, headers=sending, content=_PING) as response:
+            header = response.headers.get("www-authenticate")
+            return metadata.parse_challenge(header) if response.status_code == 401 else None
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as exc:
+        raise Unsettled("it cannot be reached: is it running, and is its url right?") from exc
+
+
+async def find_source(
+    web: httpx.AsyncClient, spec: ServerSpec, wanted: Challenge | None, former: str | None = None
+) -> TokenSource:
+    """Find the source of the server's tokens.
+
+    Of several authorization servers, choose the configured one, or the former, or the first. Raises LoginFailed, and
+    Unsettled if a later attempt may succeed.
+    """
+    url = check_address(spec)
+    near = metadata.is_loopback(url)
+    resource = await find_resource(web, spec, wanted)
+    if resource is None:
+        found = await _find_old(web, url, near)
+    else:
+        found = TokenSource(resource, await find_authority(web, _chosen(resource, spec.oauth.issuer, former), near))
+    # The browser opens this endpoint; the HTTP client checks the others itself.
+    await AddressPolicy.of(spec).check(found.authority.authorization_endpoint)
+    return found
+
+
+async def find_resource(web: httpx.AsyncClient, spec: ServerSpec, wanted: Challenge | None) -> Resource | None:
+    """Return the server's resource metadata; None if neither the server nor the config has any."""
+    url = check_address(spec)
+    near = metadata.is_loopback(url)
+    named = wanted.resource_metadata if wanted else None
+    if named and not metadata.is_safe(named, near):
+        raise LoginFailed("it describes itself at an address that is not https")
+    for place in [named] if named else metadata.resource_places(url):
+        document = await get_document(web, place)
+        if document is not None:
+            return metadata.read_resource(document, url, near)
+    issuer = spec.oauth.issuer
+    return Resource(resource=metadata.canonical(url), servers=(issuer,)) if issuer else None
+
+
+def _chosen(resource: Resource, configured: str | None, former: str | None) -> str:
+    if configured and configured not in resource.servers:
+        raise LoginFailed(
+            f"it names {', '.join(resource.servers)} for logins,"
+            f" and not {configured}, which `oauth.issuer` of its entry wants"
+        )
+    if configured:
+        return configured
+    return former if former in resource.servers else resource.servers[0]
+
+
+async def find_authority(web: httpx.AsyncClient, issuer: str, near: bool) -> Authority:
+    """Return the metadata of an authorization server. Raises LoginFailed, Unsettled."""
+    problem = None
+    for place in metadata.authority_places(issuer):
+        try:
+            document = await get_document(web, place)
+        except Unsettled as exc:
+            # Some servers answer with an error instead of 404.
+            problem = exc
+            continue
+        if document is not None:
+            return metadata.read_authority(document, issuer, near)
+    raise problem or LoginFailed(f"the authorization server {issuer} does not say where its endpoints are")
+
+
+async def _find_old(web: httpx.AsyncClient, url: str, near: bool) -> TokenSource:
+    """Find the source of a 2025-03-26 server's tokens: it is its own authorization server, described at its root."""
+    origin = metadata.origin(url)
+    document = await get_document(web, metadata.authority_places(origin)[0])
+    if document is None:
+        raise LoginFailed(
+            "it does not say where to log in; if it takes a key, put it into `headers` of its entry as Authorization"
+        )
+    issuer = f"{origin}/" if document.get("issuer") == f"{origin}/" else origin
+    authority = metadata.read_authority(document, issuer, near)
+    return TokenSource(Resource(resource=metadata.canonical(url), servers=(issuer,)), authority)
+
+
+# --- requests to the authorization server
 
 
 async def redeem(
@@ -241,7 +360,7 @@ async def _request(
     except TimeoutError:
         raise Unsettled(f"{_place(url)} did not answer within {ANSWER_SECONDS:g} s") from None
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as exc:
-        raise Unsettled(f"{_place(url)} cannot be reached ({pool.cause_of(exc)})") from exc
+        raise Unsettled(f"{_place(url)} cannot be reached ({cause_of(exc)})") from exc
 
 
 def _object(body: bytes) -> dict[str, Any] | None:

@@ -25,8 +25,7 @@ LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 
 def plain(model: BaseModel) -> Document:
     """A model as it would be on the wire."""
-    found: Document = model.model_dump(by_alias=True, exclude_none=True, mode="json")
-    return found
+    return model.model_dump(by_alias=True, exclude_none=True, mode="json")
 
 
 class PythonPlayer:
@@ -66,8 +65,7 @@ class PythonPlayer:
                 return {"opening": opening, "steps": {step["name"]: await self._play(step) for step in self._steps()}}
 
     def _steps(self) -> list[Document]:
-        found: list[Document] = self._scenario["steps"]
-        return found
+        return self._scenario["steps"]
 
     @property
     def _is_modern(self) -> bool:
@@ -180,8 +178,7 @@ class PythonPlayer:
     # --- what comes from the server
 
     def _answer(self, method: str) -> Any:
-        answers = {**self._scenario["answers"], **self._step.get("answers", {})}
-        return answers[method]
+        return {**self._scenario["answers"], **self._step.get("answers", {})}[method]
 
     async def _on_elicitation(
         self, context: ClientRequestContext, params: types.ElicitRequestParams

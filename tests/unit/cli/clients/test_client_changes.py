@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hearth.cli.clients import client_changes
-from hearth.clients.connector import EntryChange, TableOutcome
+from hearth.clients.bridge_entries import EntryChange, TableOutcome
 from hearth.clients.table import Table
 
 BODY = "s3cr3t" * 6

@@ -75,8 +75,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 def servers(path: Path) -> dict[str, Any]:
-    tree: dict[str, Any] = json.loads(path.read_text())
-    return tree["mcpServers"]
+    return json.loads(path.read_text())["mcpServers"]
 
 
 def test_without_a_client_it_lists_those_that_are_there(home: Home) -> None:
@@ -151,7 +150,7 @@ def test_what_is_about_to_change_is_shown_without_secrets(home: Home) -> None:
 )
 def test_secrets_are_not_shown_wherever_they_stand(home: Home, written: str) -> None:
     home.cursor.write_text(written)
-    backups.remember(Table("cursor", str(home.cursor), ("mcpServers",), "user", None), "git", "git")
+    backups.remember([(Table("cursor", str(home.cursor), ("mcpServers",), "user", None), "git", "git")])
     _, out, _ = home.run("connect", "cursor", "--dry-run")
     assert "***" in out
     assert "sup3rs3cret" not in out
@@ -185,7 +184,7 @@ def test_each_failure_has_its_own_exit_code(
     def fail(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(f"hearth.clients.connector.{words[0]}", fail)
+    monkeypatch.setattr(f"hearth.clients.bridge_entries.{words[0]}", fail)
     assert str(error) in home.fails(error.exit_code, *words)
 
 
@@ -224,7 +223,7 @@ def test_a_project_in_a_folder_that_is_gone_is_a_sentence(home: Home, words: lis
 def test_an_entry_that_was_imported_gives_way_to_the_server_that_it_became(home: Home) -> None:
     config = home.folder / ".config" / "hearth" / "config.toml"
     config.write_text('[mcpServers.time-2]\nurl = "https://elsewhere"\n')
-    backups.remember(Table("cursor", str(home.cursor), ("mcpServers",), "user", None), "time", "time-2")
+    backups.remember([(Table("cursor", str(home.cursor), ("mcpServers",), "user", None), "time", "time-2")])
     home.run("connect", "cursor", "--yes")
     assert servers(home.cursor)["time"]["args"][-2:] == ["--server", "time-2"]
     assert servers(home.cursor)["git"] == GIT

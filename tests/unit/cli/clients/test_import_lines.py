@@ -55,8 +55,7 @@ def test_what_each_server_starts_is_shown_whole_without_secrets_and_with_control
     assert "s3cr3t" not in "\n".join(lines)
     assert "hunter2000" not in "\n".join(lines)
     assert all(line.isprintable() for line in lines)
-    folder = import_.plan_lines(Shell().plan(ENTRIES[3]), "~/config.toml", 200)
-    assert folder[2] == f"      ./build (in {FOLDER})"
+    assert import_.plan_lines(Shell().plan(ENTRIES[3]), "~/config.toml", 200)[2] == f"      ./build (in {FOLDER})"
 
 
 def test_a_second_import_says_what_is_there() -> None:

@@ -20,7 +20,7 @@ def values(*words: str) -> list[str]:
 
 def test_the_options_are_those_of_its_help() -> None:
     assert values("--") == [
-        *("--server", "--mode", "--role", "--agent-id", "--profile", "--config", "--socket"),
+        *("--server", "--mode", "--role", "--token-file", "--agent-id", "--profile", "--config", "--socket"),
         *("--no-start", "--to", "--header", "--help"),
     ]
     helps = {item.value: item.help or "" for item in offered("--")}

@@ -40,8 +40,7 @@ def test_what_is_no_text_is_described(block: dict[str, Any], text: str) -> None:
 def test_texts_are_shown_as_they_are_and_structure_where_there_is_no_text() -> None:
     (block,) = call_terminal.blocks_of({"content": [{"type": "text", "text": "a"}]})
     assert call_terminal.text_of(block) == "a"
-    embedded = {"type": "resource", "resource": {"uri": "x://y", "text": "t"}}
-    assert call_terminal.text_of(embedded) == "[x://y]\nt"
+    assert call_terminal.text_of({"type": "resource", "resource": {"uri": "x://y", "text": "t"}}) == "[x://y]\nt"
     (block,) = call_terminal.blocks_of({"content": [], "structuredContent": {"a": 1}})
     assert call_terminal.text_of(block) == '{\n  "a": 1\n}'
     assert call_terminal.blocks_of({"content": 3}) == []

@@ -264,8 +264,7 @@ def test_a_projects_folder_is_where_relative_ones_begin(cwd: str, expected: str)
 
 def test_an_address_of_a_project_needs_no_folder() -> None:
     raw = {"url": "https://example.com/mcp"}
-    made = plan(found("docs", raw, "cursor", FOLDER), found("docs", raw))
-    assert entry(made) == raw
+    assert entry(plan(found("docs", raw, "cursor", FOLDER), found("docs", raw))) == raw
 
 
 def test_the_folder_in_a_variable_wants_a_process_for_each_workspace() -> None:

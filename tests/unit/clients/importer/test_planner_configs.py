@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.clients import connector, discovery
+from hearth.clients import bridge_entries, discovery
 from hearth.clients.importer.placeholders import Secret
 from hearth.clients.table import Table
 from hearth.errors import ConfigError
@@ -38,9 +38,9 @@ def test_each_is_imported_connected_and_brought_back(config: Config, state: Path
     again = shell.plan(*entries)
     assert (again.servers, dict(again.secrets)) == ([], {})
     assert {found.name: name for found, name in again.links()} == replace
-    connector.connect(table, replace, not replace, Places())
+    bridge_entries.connect(table, replace, not replace, Places())
     assert {each.name: each.bridge_to for each in discovery.read(table) if each.bridge_to} == replace
-    assert connector.disconnect(table).is_exact
+    assert bridge_entries.disconnect(table).is_exact
     assert Path(table.path).read_bytes() == config.data
 
 
@@ -49,5 +49,5 @@ def test_one_that_is_refused_is_untouched(config: Config, state: Path) -> None:
     table = put(state, config)
     with pytest.raises(ConfigError, match=re.escape(table.path)):
         links = Shell().plan(*discovery.read(table)).links()
-        connector.connect(table, {found.name: name for found, name in links}, not links, Places())
+        bridge_entries.connect(table, {found.name: name for found, name in links}, not links, Places())
     assert Path(table.path).read_bytes() == config.data

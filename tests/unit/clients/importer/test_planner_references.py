@@ -34,8 +34,7 @@ def variables(client: str, value: str, folder: str | None = None, **environ: str
 )
 def test_a_variable_of_the_shell_is_resolved_as_each_client_writes_it(client: str, written: str) -> None:
     assert variables(client, f"<{written}>", REGION="eu") == {"A": "<eu>"}
-    made = variables(client, f"x {written}", REGION="s3cr3t")
-    assert made == {"A": "x s3cr3t"}
+    assert variables(client, f"x {written}", REGION="s3cr3t") == {"A": "x s3cr3t"}
 
 
 @pytest.mark.parametrize("client", ["claude-code", "gemini"])
@@ -134,11 +133,7 @@ def test_codex_sends_the_value_of_a_variable() -> None:
         "env_http_headers": {"X-Region": "REGION"},
     }
     made = plan(found("x", raw, "codex"), REGION="eu", MY_TOKEN="hunter2000")
-    assert entry(made)["headers"] == {
-        "X-A": "$${B}",
-        "X-Region": "eu",
-        "Authorization": "Bearer ${keyring:my-token}",
-    }
+    assert entry(made)["headers"] == {"X-A": "$${B}", "X-Region": "eu", "Authorization": "Bearer ${keyring:my-token}"}
     unset = plan(found("x", raw, "codex"), REGION="eu")
     assert entry(unset)["headers"]["Authorization"] == "Bearer ${MY_TOKEN}"
     assert unset.servers[0].notes[0].startswith("MY_TOKEN is not set in this shell")
@@ -242,8 +237,7 @@ def test_an_input_that_nobody_can_give_leaves_no_secret_behind() -> None:
 def test_a_file_of_variables_is_read_and_gives_way_to_the_entrys_own() -> None:
     shell = Shell(REGION="eu")
     shell.files = {"/home/me/.env": {"API_KEY": "hunter2000", "A": "1", "B": "2 ${REGION}"}}
-    raw = {"command": "uvx", "envFile": "${userHome}/.env", "env": {"A": "own"}}
-    made = shell.plan(found("x", raw, "vscode"))
+    made = shell.plan(found("x", {"command": "uvx", "envFile": "${userHome}/.env", "env": {"A": "own"}}, "vscode"))
     assert entry(made)["env"] == {"API_KEY": "${keyring:x-api-key}", "A": "own", "B": "2 $${REGION}"}
     assert made.servers[0].notes == []
 

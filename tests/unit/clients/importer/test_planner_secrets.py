@@ -219,16 +219,14 @@ def test_a_secret_that_is_stored_already_is_not_stored_again() -> None:
 
 
 def test_a_secret_beside_a_reference_that_stays_is_found() -> None:
-    raw = {"command": "uvx", "env": {"DB": "postgres://${USERNAME}:s3cr3tvalue@${HOST:-db}/x"}}
-    made = plan(found("x", raw))
+    made = plan(found("x", {"command": "uvx", "env": {"DB": "postgres://${USERNAME}:s3cr3tvalue@${HOST:-db}/x"}}))
     assert entry(made)["env"] == {"DB": "postgres://${USERNAME}:${keyring:x-password}@${HOST:-db}/x"}
     assert_hidden(made, "s3cr3t")
 
 
 def test_a_private_key_is_one_secret() -> None:
     key = "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\ndef\n-----END OPENSSH PRIVATE KEY-----\n"
-    made = plan(found("x", {"command": "uvx", "env": {"DEPLOY": key}}))
-    assert values(made) == {"deploy": key}
+    assert values(plan(found("x", {"command": "uvx", "env": {"DEPLOY": key}}))) == {"deploy": key}
 
 
 def test_what_is_taken_apart_is_what_was_there() -> None:

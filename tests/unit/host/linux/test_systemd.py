@@ -79,21 +79,17 @@ def notifying() -> Iterator[Notifier]:
 
 def test_each_state_is_one_datagram(manager: socket.socket, implementation: str) -> None:
     with notifying() as notifier:
-        tell_everything(notifier)
+        notifier.ready("all well")
+        notifier.status("busy")
+        notifier.reloading()
+        notifier.watchdog()
+        notifier.stopping("bye", 1.5)
     heard = [manager.recv(4096).decode() for _ in range(5)]
     assert heard[0] == "READY=1\nSTATUS=all well"
     assert heard[1] == "STATUS=busy"
     assert heard[2].startswith("RELOADING=1\nMONOTONIC_USEC=")
     assert systemd.implementation() == implementation
     assert heard[3:] == ["WATCHDOG=1", "STOPPING=1\nSTATUS=bye\nEXTEND_TIMEOUT_USEC=1500000"]
-
-
-def tell_everything(notifier: Notifier) -> None:
-    notifier.ready("all well")
-    notifier.status("busy")
-    notifier.reloading()
-    notifier.watchdog()
-    notifier.stopping("bye", 1.5)
 
 
 def test_an_abstract_address_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hearth.host.posix.peers import Peer
+from hearth.host.peers import Peer
 from hearth.host.windows import pipes
 
 ME = "S-1-5-21-1-2-3-1001"

@@ -8,7 +8,7 @@ import pytest
 from hearth.daemon.main import DaemonOptions
 from hearth.errors import HearthError
 from hearth.host.install import service_files
-from hearth.host.windows import task, task_scheduler
+from hearth.host.windows import services, task
 
 TEMPLATE = (Path(__file__).resolve().parents[4] / "winsvc" / task.FILE_NAME).read_text("utf-8")
 NAMESPACE = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
@@ -54,7 +54,7 @@ PARTS = ["RegistrationInfo", "Triggers", "Principals", "Settings", "Actions"]
 
 
 def rendered(python: str = PYTHON, home: str = HOME) -> str:
-    return task_scheduler.render(TEMPLATE, python, home, SID)
+    return services.render_task(TEMPLATE, python, home, SID)
 
 
 def leaves(element: ElementTree.Element, above: str = "") -> dict[str, str]:
@@ -141,7 +141,7 @@ def test_two_users_of_a_machine_have_two_tasks() -> None:
 
 def test_the_interpreter_without_a_window_is_taken_where_it_is_there(tmp_path: Path) -> None:
     console = tmp_path / "python.exe"
-    assert task_scheduler.windowless(str(console)) == str(console)
+    assert services.windowless(str(console)) == str(console)
     (tmp_path / "pythonw.exe").touch()
-    assert task_scheduler.windowless(str(console)) == str(tmp_path / "pythonw.exe")
-    assert task_scheduler.windowless(str(tmp_path / "pythonw.exe")) == str(tmp_path / "pythonw.exe")
+    assert services.windowless(str(console)) == str(tmp_path / "pythonw.exe")
+    assert services.windowless(str(tmp_path / "pythonw.exe")) == str(tmp_path / "pythonw.exe")

@@ -7,9 +7,10 @@ from typing import cast
 
 import pytest
 
+from hearth.bridge import target as bridge_target
 from hearth.config import OAuthSpec, ServerSpec
 from hearth.errors import Refused, UpstreamError
-from hearth.upstreams.http import client, credentials, target
+from hearth.upstreams.http import client_setup, credentials, target
 from hearth.upstreams.http.credentials import ResolvedHeaders, StoredLogin
 from hearth.upstreams.http.target import SessionTarget, TargetBridge
 
@@ -40,7 +41,9 @@ def test_its_name_is_its_host(url: str, name: str) -> None:
         ("http://x/mcp", {"all_proxy": "http://[::1]:3128/"}, "http://[::1]:3128/"),
         ("http://x/mcp", {"http_proxy": "", "all_proxy": ""}, None),
         ("http://127.0.0.1:80/mcp", {"http_proxy": "http://p"}, None),
+        ("http://[::1]/mcp", {"http_proxy": "http://p"}, None),
         ("http://localhost/mcp", {"all_proxy": "http://p"}, None),
+        ("http://127.example.com/mcp", {"http_proxy": "http://p"}, "http://p"),
     ],
 )
 def test_the_variable_of_the_scheme_names_its_proxy(url: str, environ: dict[str, str], found: str | None) -> None:
@@ -99,9 +102,9 @@ def test_values_are_masked_and_variables_of_others_not_taken() -> None:
 
 
 async def test_a_given_header_replaces_hearths_own_in_any_case() -> None:
-    pool = client.open_pool("x", ServerSpec(name="x", url="http://x/mcp", headers={"user-agent": "mine"}))
-    assert pool._client.headers.get_list("user-agent") == ["mine"]
-    await pool.close()
+    client = client_setup.open_client("x", ServerSpec(name="x", url="http://x/mcp", headers={"user-agent": "mine"}))
+    assert client._httpx.headers.get_list("user-agent") == ["mine"]
+    await client.close()
 
 
 async def test_a_login_has_the_settings_of_an_entry_that_was_added_later() -> None:
@@ -112,6 +115,10 @@ async def test_a_login_has_the_settings_of_an_entry_that_was_added_later() -> No
     source = credentials.header_source(spec, aim)
     assert isinstance(source, StoredLogin)
     assert (await source._opened()).spec.oauth.client_id == "given"
+
+
+def test_bridge_and_daemon_take_headers_of_the_same_size() -> None:
+    assert bridge_target.HEADERS_LIMIT_BYTES == target.HEADERS_LIMIT_BYTES
 
 
 def test_an_answer_of_the_bridge_is_headers_or_a_sentence() -> None:

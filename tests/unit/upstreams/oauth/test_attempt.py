@@ -19,8 +19,7 @@ def authority(**more: object) -> Authority:
 
 def begin(wanted: tuple[str, ...] = ("read",), **more: object) -> tuple[AuthorizationRequest, dict[str, str]]:
     attempt = AuthorizationRequest(authority(**more), "me", "https://mcp.example.com/mcp", wanted, REDIRECT)
-    asked = {name: values[0] for name, values in parse_qs(urlsplit(attempt.url).query).items()}
-    return attempt, asked
+    return attempt, {name: values[0] for name, values in parse_qs(urlsplit(attempt.url).query).items()}
 
 
 def test_the_address_has_everything_in_it_and_the_verifier_is_not() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from hearth.config import OAuthSpec, ServerSpec
 from hearth.errors import LoginFailed
-from hearth.upstreams.oauth import discovery, tokens
+from hearth.upstreams.oauth import tokens
 from hearth.upstreams.oauth.metadata import Challenge
 
 SERVER = "https://mcp.example.com/mcp"
@@ -34,7 +34,7 @@ def resource(*issuers: str, of: str = SERVER) -> dict[str, Any]:
 
 def find(
     pages: dict[str, Any], wanted: Challenge | None = None, former: str | None = None, **oauth: Any
-) -> tuple[discovery.Found, list[str]]:
+) -> tuple[tokens.TokenSource, list[str]]:
     """What is found among those pages, and which addresses were asked for."""
     asked: list[str] = []
 
@@ -43,10 +43,10 @@ def find(
         page = pages.get(str(request.url), 404)
         return httpx.Response(page) if isinstance(page, int) else httpx.Response(200, json=page)
 
-    async def body() -> discovery.Found:
+    async def body() -> tokens.TokenSource:
         async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as web:
             spec = ServerSpec(name="far", url=SERVER, oauth=OAuthSpec(**oauth))
-            return await discovery.find(web, spec, wanted, former)
+            return await tokens.find_source(web, spec, wanted, former)
 
     return asyncio.run(body()), asked
 
@@ -59,8 +59,7 @@ def test_the_place_that_the_server_names_is_the_only_one_asked() -> None:
 
 
 def test_otherwise_the_path_is_asked_and_then_the_root() -> None:
-    at_root = resource(of="https://mcp.example.com")
-    found, asked = find({WELL_KNOWN: at_root, OAUTH: authority()})
+    found, asked = find({WELL_KNOWN: resource(of="https://mcp.example.com"), OAUTH: authority()})
     assert asked == [f"{WELL_KNOWN}/mcp", WELL_KNOWN, OAUTH]
     assert found.resource.resource == "https://mcp.example.com"
 
@@ -150,4 +149,4 @@ async def test_a_server_that_never_says_what_it_wants_is_not_waited_for(monkeypa
 
     with pytest.raises(tokens.Unsettled, match="cannot be reached"):
         async with asyncio.timeout(60), httpx.AsyncClient(transport=httpx.MockTransport(answer)) as web:
-            await discovery.challenge(web, ServerSpec(name="far", url=SERVER))
+            await tokens.challenge(web, ServerSpec(name="far", url=SERVER))

@@ -43,8 +43,7 @@ def refreshed(status: int, body: bytes, client: OAuthClient = CLIENT) -> tuple[G
         return httpx.Response(status, content=body)
 
     resource = "https://mcp.example.com/mcp"
-    found = run(answer, lambda web: tokens.refresh(web, AUTHORITY.token_endpoint, client, FORMER, resource))
-    return found, asked[0]
+    return run(answer, lambda web: tokens.refresh(web, AUTHORITY.token_endpoint, client, FORMER, resource)), asked[0]
 
 
 def given(**members: object) -> bytes:

@@ -1,0 +1,1 @@
+"""Verbs about the policy, roles, approvals and the audit log."""

@@ -1,0 +1,185 @@
+"""`hearth approvals`, `hearth approve` and `hearth deny`: calls that wait for a person."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from hearth.cli.daemon_choice import choose, typed, with_places
+from hearth.cli.messages import completed, json_option, print_json, tell
+from hearth.control_client import running_daemon
+from hearth.control_client.connection import ControlConnection
+from hearth.errors import HearthError, Refused
+from hearth.output import table, terminal
+from hearth.output.table import Column, duration
+from hearth.paths import Places
+
+COLUMNS = (Column("ID"), Column("ROLE", 3), Column("CLIENT", 4), Column("TOOL"), Column("ASKS", 5), Column("LEFT", 2))
+GRANT_COLUMNS = (Column("ID"), Column("SCOPE"), Column("ROLE"), Column("TOOL"), Column("BY", 2), Column("LEFT", 1))
+# Events that change what is shown by --watch.
+WATCHED = ("approval.requested", "approval.decided")
+
+
+@click.command(short_help="List calls that wait for a decision.")
+@click.option("--watch", "-w", is_flag=True, help="Show each call as it comes, until Ctrl-C.")
+@click.option("--granted", is_flag=True, help="List what was approved and is still good, instead.")
+@click.option("--revoke", metavar="ID", help="Take back what was approved under this id.")
+@json_option("Print JSON; with --watch, one object per line.")
+@with_places
+def approvals(places: Places, watch: bool, granted: bool, revoke: str | None, as_json: bool) -> None:
+    """List the calls of agents that wait for your decision, or for that of a lead agent.
+
+    Arguments are the agent's own text: secrets are masked, and characters that do not show are escaped.
+
+    \b
+    Examples:
+      hearth approvals
+      hearth approvals --watch
+      hearth approve 3f9a01c2
+      hearth deny 3f9a01c2 --reason "use the staging branch"
+      hearth approvals --granted
+      hearth approvals --revoke 3f9a01c2
+    """
+    if revoke is not None:
+        with _control(places) as control:
+            message = control.command("revoke", id=revoke)
+        tell(as_json, {"id": revoke, "message": message}, message)
+    elif watch:
+        _watch(places, as_json)
+    else:
+        daemon = running_daemon.find(places)
+        found: Mapping[str, Any] = {"approvals": [], "grants": []}
+        if daemon is not None:
+            with daemon.control() as control:
+                found = control.approvals()
+        tell(as_json, found, *(_grants(found["grants"]) if granted else _waiting(found["approvals"])))
+
+
+def _control(places: Places) -> ControlConnection:
+    daemon = running_daemon.find(places)
+    if daemon is None:
+        raise Refused("hearth is not running, so nothing waits for a decision")
+    return daemon.control()
+
+
+def _waiting(found: list[dict[str, Any]]) -> list[str]:
+    if not found:
+        return ["Nothing waits for a decision."]
+    lines = table.ranked(COLUMNS, [_row(each) for each in found], terminal.width())
+    return [*lines, "", *(line for each in found for line in _details(each)), _hint(found[0])]
+
+
+def _row(each: Mapping[str, Any]) -> list[str]:
+    left = duration(max(0.0, float(each["expires"]) - time.time()))
+    who = "the lead" if each["level"] == "lead" else "you"
+    return [each["id"], each["role"], each["client"] or table.NOTHING, _tool(each), who, left]
+
+
+def _tool(each: Mapping[str, Any]) -> str:
+    return f"{each['server']}__{each['tool']}" if each["server"] else str(each["tool"])
+
+
+def _details(each: Mapping[str, Any]) -> list[str]:
+    """Return the arguments in full: nothing that is decided may be hidden by a table's width."""
+    reason = f" ({each['reason']})" if each["reason"] else ""
+    return [f"{each['id']}: {table.clean(_tool(each))} {table.clean(str(each['arguments']))}{table.clean(reason)}"]
+
+
+def _hint(each: Mapping[str, Any]) -> str:
+    return click.style(
+        f"hearth approve {each['id']} [--for once|session|always], or hearth deny {each['id']}", dim=True
+    )
+
+
+def _grants(found: list[dict[str, Any]]) -> list[str]:
+    if not found:
+        return ["Nothing is granted beyond the policy."]
+    rows = []
+    for each in found:
+        left = duration(max(0.0, each["until"] - time.time())) if each["until"] else table.NOTHING
+        rows.append([each["id"], each["scope"], each["role"], _tool(each), each["decidedBy"], left])
+    return table.ranked(GRANT_COLUMNS, rows, terminal.width())
+
+
+def _watch(places: Places, as_json: bool) -> None:
+    with _control(places) as control, _control(places) as feed:
+        shown: set[str] = set()
+
+        def show() -> None:
+            for each in control.approvals()["approvals"]:
+                if each["id"] not in shown:
+                    shown.add(each["id"])
+                    if as_json:
+                        print_json(each)
+                    else:
+                        click.echo("\n".join([*_details(each), _hint(each)]))
+
+        try:
+            show()
+            for event in feed.events(True, 0):
+                if event.get("type") in WATCHED:
+                    show()
+        except KeyboardInterrupt:
+            click.echo(err=True)
+
+
+def _complete_id(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    try:
+        places = choose(*typed(None, None), {})
+        with _control(places) as control:
+            return completed((each["id"] for each in control.approvals()["approvals"]), incomplete)
+    except (HearthError, OSError):
+        return []
+
+
+@click.command(short_help="Allow a call that waits.")
+@click.argument("id", shell_complete=_complete_id)
+@click.option(
+    "--for",
+    "scope",
+    type=click.Choice(("once", "session", "always")),
+    default="once",
+    show_default=True,
+    help="Allow exactly this call once, in this session, or always for its role.",
+)
+@click.option("--reason", default="", help="A sentence for the audit trail.")
+@json_option()
+@with_places
+def approve(places: Places, id: str, scope: str, reason: str, as_json: bool) -> None:
+    """Allow a call that waits for your decision. It is made at once if its agent still waits for it, else when the
+    agent makes exactly the same call again, within ten minutes.
+
+    For a person only: refused in a shell below an agent.
+
+    \b
+    Examples:
+      hearth approve 3f9a01c2
+      hearth approve 3f9a01c2 --for session
+    """
+    _decide(places, id, "approve", scope, reason, as_json)
+
+
+@click.command(short_help="Refuse a call that waits.")
+@click.argument("id", shell_complete=_complete_id)
+@click.option("--reason", default="", help="A sentence that the agent reads.")
+@json_option()
+@with_places
+def deny(places: Places, id: str, reason: str, as_json: bool) -> None:
+    """Refuse a call that waits for your decision. The agent reads the reason.
+
+    For a person only: refused in a shell below an agent.
+
+    \b
+    Examples:
+      hearth deny 3f9a01c2
+      hearth deny 3f9a01c2 --reason "not on a Friday"
+    """
+    _decide(places, id, "deny", "once", reason, as_json)
+
+
+def _decide(places: Places, id: str, action: str, scope: str, reason: str, as_json: bool) -> None:
+    with _control(places) as control:
+        message = control.command("decide", id=id, action=action, scope=scope, reason=reason)
+    tell(as_json, {"id": id, "message": message}, message)

@@ -1,0 +1,77 @@
+"""Rows of the audit trail that the guard writes: calls, decisions, hooks. Off the path of a call."""
+
+import time
+
+from hearth.hub.approvals import Approval, Asker
+from hearth.hub.guard import Permit
+from hearth.hub.pending import Outcome
+from hearth.policy.audit import AuditLog
+from hearth.policy.audit_files import AuditEntry
+
+
+class AuditRecorder:
+    """Recorder of the guard on an audit log."""
+
+    def __init__(self, log: AuditLog) -> None:
+        self._log = log
+
+    def call(self, asker: Asker, permit: Permit, outcome: str, seconds: float) -> None:
+        """Record a finished or refused call."""
+        grant, decision = permit.grant, permit.decision
+        self._log.record(
+            AuditEntry(
+                time.time(),
+                "call" if permit.server else "hook",
+                asker.session,
+                asker.client,
+                asker.agent,
+                asker.role,
+                permit.server,
+                permit.tool,
+                permit.digest,
+                decision.outcome,
+                grant.decided_by if grant else decision.source,
+                f"grant {grant.id}" if grant else "policy",
+                decision.reason,
+                outcome,
+                round(seconds, 6),
+            )
+        )
+
+    async def approval(self, approval: Approval, outcome: Outcome) -> None:
+        """Record the end of an approval; return when it is on disk. Raises FileAccessError."""
+        asker, key = approval.asker, approval.key
+        await self._log.record_durably(
+            AuditEntry(
+                time.time(),
+                "decision",
+                asker.session,
+                asker.client,
+                asker.agent,
+                asker.role,
+                key.server,
+                key.tool,
+                key.digest,
+                outcome.verdict,
+                outcome.decided_by,
+                outcome.channel,
+                outcome.reason,
+                f"approval {approval.id}",
+                round(time.time() - approval.created, 3),
+            )
+        )
+
+    def event(self, asker: Asker, name: str, outcome: str = "") -> None:
+        """Record an event of a hook that decides nothing, or the outcome of a stop check."""
+        self._log.record(
+            AuditEntry(
+                time.time(),
+                "stop" if outcome else "hook",
+                asker.session,
+                asker.client,
+                asker.agent,
+                asker.role,
+                tool=name,
+                outcome=outcome,
+            )
+        )

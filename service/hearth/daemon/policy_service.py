@@ -1,0 +1,229 @@
+"""Policy of a running daemon: its file, the guard that applies it, and who is the person at the other end.
+
+A `stat` finds a change of the file: with each tick, hello, control request and, every `LOOK_SECONDS`, with a call.
+A new policy is parsed whole and swapped whole; a mistake keeps the last good one and is reported. A start with a broken
+file takes the copy of the last good one, and without a copy asks a person about everything. With `apply = "manual"` a
+change waits for `hearth policy apply`. Nothing of `hearth.policy` is imported before there is a file.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from hearth.config.loader import read_file
+from hearth.daemon.config_file import ConfigFile
+from hearth.daemon.main import signature
+from hearth.errors import ConfigError, FileAccessError, Refused
+from hearth.host import folders, private_files
+from hearth.hub.events import EVENTS, PolicyReloaded
+from hearth.hub.hub import Hub
+from hearth.hub.sessions import Session
+from hearth.paths import Places
+
+if TYPE_CHECKING:
+    from hearth.hub.guard import Guard
+    from hearth.hub.hooks import HookService
+    from hearth.policy.audit import AuditLog
+    from hearth.policy.model import Policy
+
+log = logging.getLogger(__name__)
+
+# A policy of thousands of rules; more is not a policy.
+FILE_LIMIT_BYTES = 4 * 1024 * 1024
+# Calls look at the file this often at most: a `stat` for each of them would be a tenth of its time.
+LOOK_SECONDS = 0.25
+
+
+class PolicyService:
+    """Policy file of one daemon, and everything that exists only while there is one."""
+
+    def __init__(self, places: Places, hub: Hub) -> None:
+        self._places = places
+        self._hub = hub
+        self._path = places.policy_file()
+        self._file = ConfigFile(self._path, None, self._changed)
+        self._looked_at = float("-inf")
+        # Problem of the file, while an older policy is in force.
+        self.error: str | None = None
+        # Digest of a change that waits for `hearth policy apply`.
+        self.waiting: str | None = None
+        self.audit: AuditLog | None = None
+        self._hooks: HookService | None = None
+        if signature(self._path) is not None:
+            self._file.about_to_be_read()
+            self._load(is_start=True)
+
+    @property
+    def guard(self) -> "Guard | None":
+        """Guard of the policy in force; None without a policy."""
+        return self._hub.policy.guard
+
+    # --- the file
+
+    def look(self) -> None:
+        """Look for a change of the file."""
+        self._file.look()
+
+    def look_at_once(self) -> None:
+        """Look for a change of the file, and do not wait for one that was written a while ago."""
+        self._file.look_at_once()
+
+    def _look_sometimes(self) -> None:
+        now = time.monotonic()
+        if now - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = now
+            self._file.look_at_once()
+
+    def _changed(self) -> None:
+        self._file.about_to_be_read()
+        self._load()
+
+    def _load(self, is_start: bool = False, wanted: str | None = None) -> None:
+        """Read the file and put it in force; `wanted` is the digest that a person or a lead has approved."""
+        from hearth.policy import loader
+
+        try:
+            data = read_file(self._path, FILE_LIMIT_BYTES)
+            policy = None if data is None else loader.parse(self._path, data)
+        except ConfigError as exc:
+            self._keep_last_good(str(exc), is_start)
+            return
+        guard = self.guard
+        digest = policy.digest if policy else "none"
+        former = guard.policy if guard else self._last_good() if is_start else None
+        if former and former.apply == "manual" and former.digest != digest and wanted != digest:
+            self.waiting, self.error = digest, None
+            log.warning("policy change waits digest=%s; `hearth policy apply %s` applies it", digest, digest[:12])
+            if guard is None:
+                self._apply(former)
+            return
+        self.error = self.waiting = None
+        if policy is None or data is None:
+            self._hub.policy.apply(None)
+            self._hooks = None
+            log.warning("policy removed path=%s; every session may do everything", self._path)
+        else:
+            self._keep(data)
+            self._apply(policy)
+            log.info("policy in force path=%s digest=%s roles=%s", self._path, digest[:12], ",".join(policy.roles))
+        EVENTS.emit(PolicyReloaded(path=self._path))
+
+    def _keep_last_good(self, problem: str, is_start: bool) -> None:
+        from hearth.policy import loader
+
+        self.error = problem
+        log.error("policy not loaded, the last good one stays reason=%s", problem)
+        EVENTS.emit(PolicyReloaded(path=self._path, error=problem[:500]))
+        if self.guard is None:
+            last = self._last_good() if is_start else None
+            self._apply(last or loader.everything_asked(self._path, f"the policy is broken: {problem}"))
+
+    def _last_good(self) -> "Policy | None":
+        from hearth.policy import loader
+
+        try:
+            data = private_files.read(self._places.last_policy, FILE_LIMIT_BYTES)
+            return loader.parse(self._path, data) if data else None
+        except (OSError, ConfigError):
+            return None
+
+    def _keep(self, data: bytes) -> None:
+        try:
+            folders.make_private(os.path.dirname(self._places.last_policy))
+            private_files.write(self._places.last_policy, data)
+        except (OSError, FileAccessError) as exc:
+            log.warning("policy cannot be kept for a start with a broken one reason=%s", exc)
+
+    def apply(self, digest: str) -> str:
+        """Put a change in force that waits. Raises Refused."""
+        if self.waiting is None:
+            raise Refused("no change of the policy waits")
+        if not digest or not self.waiting.startswith(digest):
+            raise Refused(f"the change that waits has the digest {self.waiting[:12]}, not {digest[:12]!r}")
+        self._load(wanted=self.waiting)
+        if self.error:
+            raise Refused(self.error)
+        return f"{self._path} is in force"
+
+    def close(self) -> None:
+        """Stop looking at the file, and write what the audit trail still has to write."""
+        self._file.close()
+        if self.audit:
+            self.audit.close()
+
+    # --- the guard
+
+    def _apply(self, policy: "Policy") -> None:
+        guard = self.guard
+        if guard is None:
+            self._hub.policy.apply(self._make_guard(policy))
+        else:
+            guard.policy = policy
+            self._hub.policy.changed()
+
+    def _make_guard(self, policy: "Policy") -> "Guard":
+        # Loaded with the first policy.
+        from hearth.daemon.policy_audit import AuditRecorder
+        from hearth.host.notifications import show
+        from hearth.hub.approvals import Approvals
+        from hearth.hub.guard import Guard
+        from hearth.hub.hook_decider import HookDecider
+        from hearth.hub.hooks import HookService
+        from hearth.hub.pending import Pending
+        from hearth.policy.audit import AuditLog
+        from hearth.policy.grants import GrantStore
+        from hearth.policy.role_tokens import RoleTokens
+
+        places, seam = self._places, self._hub.policy
+        self.audit = self.audit or AuditLog(places.audit)
+        recorder = AuditRecorder(self.audit)
+        approvals = Approvals(
+            Pending(),
+            self._hub.sessions,
+            seam.questions,
+            GrantStore(places.grants, os.path.join(os.path.dirname(self._path), "approvals.toml")),
+            recorder.approval,
+            seam.spawn,
+            show,
+        )
+        guard = Guard(policy, approvals, recorder, RoleTokens(places.role_tokens()), self._look_sometimes)
+        self._hooks = HookService(HookDecider(guard, self._hub, recorder))
+        return guard
+
+    def hooks(self) -> "HookService | None":
+        """Return the service that answers hooks; None without a policy."""
+        self._file.look_at_once()
+        return self._hooks
+
+    # --- who asks
+
+    async def attributed(self, pid: int | None) -> Session | None:
+        """Return the session whose client is an ancestor of a process; None for a person, or without a policy."""
+        if self.guard is None or pid is None:
+            return None
+        from hearth.host import process_table
+
+        family = await asyncio.to_thread(process_table.ancestors, pid)
+        for session in self._hub.sessions:
+            if session.pid is not None:
+                client = await asyncio.to_thread(process_table.client_of, session.pid, session.wire == "frames")
+                if client in family or session.pid == pid:
+                    return session
+        return None
+
+    def describe(self) -> dict[str, Any] | None:
+        """Return the policy for the status document; None without one."""
+        guard = self.guard
+        if guard is None:
+            return None
+        return {
+            "path": self._path,
+            "digest": guard.policy.digest,
+            "roles": list(guard.policy.roles),
+            "defaultRole": guard.policy.default_role,
+            "error": self.error,
+            "waiting": self.waiting,
+            "pending": len(guard.approvals.pending),
+        }

@@ -1,0 +1,92 @@
+"""Peer credentials of a local socket, as the kernel reports them."""
+
+import select
+import socket
+import struct
+import sys
+from typing import NamedTuple
+
+# struct ucred of unix(7): uids and gids are unsigned, and directory services use numbers beyond 2^31.
+_UCRED = struct.Struct("iII")
+
+# <asm-generic/socket.h>; Python has no name for it. The buffer holds 256 groups, the most that are read.
+_SO_PEERGROUPS, _GROUPS_BYTES = 59, 1024
+# macOS, <sys/un.h> and <sys/ucred.h>: struct xucred is the layout's version, the uid, the number of groups, 16 groups.
+_SOL_LOCAL, _LOCAL_PEERCRED, _LOCAL_PEERPID = 0, 1, 2
+_XUCRED = struct.Struct("IIh16I")
+# The first group is the effective one.
+_XUCRED_START = struct.Struct("IIhI")
+_PID = struct.Struct("i")
+
+
+class Peer(NamedTuple):
+    """Credentials of a connected process. `pid` is None where the kernel does not report it.
+
+    On Windows, users have a `sid`, and all of them the same number.
+    """
+
+    pid: int | None
+    uid: int
+    gid: int
+    sid: str = ""
+
+
+def peer_of(connection: socket.socket) -> Peer | None:
+    """Return the peer's credentials, recorded by the kernel when it connected; None where there are none."""
+    try:
+        if sys.platform == "linux":
+            return Peer(*_UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)))
+        if sys.platform == "darwin":
+            return _local_peercred(connection)
+    except OSError:
+        pass
+    return None
+
+
+def groups_of(connection: socket.socket) -> tuple[int, ...]:
+    """Return the supplementary groups of the peer, recorded by the kernel when it connected; empty if unknown."""
+    try:
+        if sys.platform == "linux":
+            raw = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _GROUPS_BYTES)
+            return struct.unpack(f"{len(raw) // 4}I", raw)
+        if sys.platform == "darwin":
+            return read_groups(connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED.size))
+    except OSError:
+        pass
+    return ()
+
+
+def read_groups(raw: bytes) -> tuple[int, ...]:
+    """Return the groups in a struct xucred. Pure."""
+    if len(raw) < _XUCRED.size:
+        return ()
+    version, _, count, *groups = _XUCRED.unpack(raw[: _XUCRED.size])
+    return tuple(groups[:count]) if version == 0 else ()
+
+
+def has_left(descriptor: int) -> bool:
+    """Tell whether the other end of a connection is closed completely, and not only for writing."""
+    if sys.platform == "win32":
+        return False
+    waiter = select.poll()
+    # No events are requested: POLLHUP and POLLERR are always reported.
+    waiter.register(descriptor, 0)
+    return bool(waiter.poll(0))
+
+
+def _local_peercred(connection: socket.socket) -> Peer | None:
+    owner = read_xucred(connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED.size))
+    try:
+        pid = _PID.unpack(connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID, _PID.size))[0]
+    except OSError:
+        # The peer has gone meanwhile. Its user is still known, and that decides.
+        pid = None
+    return owner and Peer(pid, *owner)
+
+
+def read_xucred(raw: bytes) -> tuple[int, int] | None:
+    """Return uid and effective gid from a struct xucred; None for a layout that this module does not know. Pure."""
+    if len(raw) < _XUCRED_START.size:
+        return None
+    version, uid, count, gid = _XUCRED_START.unpack_from(raw)
+    return (uid, gid) if version == 0 and count >= 1 else None

@@ -1,0 +1,360 @@
+"""Guard: the policy in force, applied to sessions, lists and requests. Exists only while there is a policy file.
+
+The rules:
+
+1. A session's role is the one of its role token, else a claimed one that the policy marks `claimable`, else the default
+   role. Roles are looked up by name in the policy in force, so that a reload reaches every session.
+2. Lists contain what the role may see (`Guard.visible`). A request is authorised once its target is known, whatever way
+   it was found (`Guard.authorize`): a list that was filtered proves nothing.
+3. A decision holds for one policy object. A call that waited is decided again when it is sent.
+4. A call that must be asked waits for `approval_wait`, then is answered with "pending"; the same call again takes the
+   grant. The server `policy` is for leads and people, and is always allowed to them.
+"""
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from hearth.errors import FileAccessError, HearthError, Refused
+from hearth.hub.approvals import Approval, Approvals, Asker
+from hearth.hub.calls import Call, Postponed
+from hearth.hub.catalog import NotForRole, Target
+from hearth.hub.pending import Outcome
+from hearth.hub.sessions import POLICY_SERVER, Session
+from hearth.mcp import versions
+from hearth.mcp.catalog import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
+from hearth.policy.decision import decide, sees
+from hearth.policy.grants import Grant, GrantKey
+from hearth.policy.model import Decision, Kind, Policy, Role
+from hearth.upstreams.server import Server
+from hearth.wire import json, values
+
+if TYPE_CHECKING:
+    from hearth.policy.role_tokens import RoleTokens
+
+log = logging.getLogger(__name__)
+
+# Clients with a progress token hear from a waiting call this often.
+PROGRESS_SECONDS = 10.0
+_KINDS: dict[ListKind, Kind] = {TOOLS: "tools", PROMPTS: "prompts", RESOURCES: "resources", TEMPLATES: "resources"}
+
+
+class Denied(HearthError):
+    """Denial of a tool call: a result with `isError`, so that the model can read the reason."""
+
+    rpc_code = versions.INVALID_PARAMS
+
+    def __init__(self, sentence: str, era: str) -> None:
+        super().__init__(sentence)
+        self._era = era
+
+    @property
+    def result(self) -> bytes:
+        """Return the result that the client gets."""
+        from hearth.mcp.search_tools import text_result
+
+        return text_result([str(self)], self._era, is_error=True)
+
+
+class AwaitApproval(Postponed):
+    """Order to wait for an approval: the pipeline runs `wait` and repeats the authorization when it is over."""
+
+    rpc_code = versions.INVALID_PARAMS
+
+    def __init__(self, guard: "Guard", permit: "Permit", arguments: bytes) -> None:
+        super().__init__("the policy has changed and asks about this call now; call again")
+        self._guard = guard
+        self._permit = permit
+        self._arguments = arguments
+
+    async def wait(self, call: Call, again: Callable[[], None]) -> None:
+        """Wait for the approval, then go on; answer the call if it is denied or still pending."""
+        await self._guard.wait(call, self._permit, self._arguments, again)
+
+
+class Recorder(Protocol):
+    """Protocol for the audit trail, as the guard uses it."""
+
+    def call(self, asker: Asker, permit: "Permit", outcome: str, seconds: float) -> None:
+        """Record a finished or refused call. Never blocks."""
+
+    async def approval(self, approval: Approval, outcome: Outcome) -> None:
+        """Record a decision of a lead or a person; return when it is on disk. Raises FileAccessError."""
+
+
+class Permit:
+    """Decision about one call, kept with the call until its answer."""
+
+    __slots__ = ("asker", "decision", "digest", "grant", "guard", "key", "policy", "server", "started", "tool")
+
+    def __init__(self, guard: "Guard", asker: Asker, server: str, tool: str, digest: str, decision: Decision) -> None:
+        self.guard = guard
+        self.policy = guard.policy
+        self.asker = asker
+        self.server = server
+        self.tool = tool
+        self.digest = digest
+        self.decision = decision
+        self.grant: Grant | None = None
+        self.key: GrantKey | None = None
+        self.started = time.monotonic()
+
+    def finished(self, payload: bytes | None) -> None:
+        """Record the end of the call; without a payload its client cancelled it."""
+        outcome = "cancelled" if payload is None else "error" if b'"error":' in payload[:200] else "answered"
+        self.guard.recorder.call(self.asker, self, outcome, time.monotonic() - self.started)
+
+
+def digest_of(data: bytes) -> str:
+    """Return the digest of raw arguments or of a definition."""
+    return hashlib.sha256(data).hexdigest()
+
+
+class Guard:
+    """Policy in force for one daemon. `look` checks whether the policy file has changed; cheap to call often."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        approvals: Approvals,
+        recorder: Recorder,
+        tokens: "RoleTokens",
+        look: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.policy = policy
+        self.approvals = approvals
+        approvals.roles = self
+        self.recorder = recorder
+        self._tokens = tokens
+        self._look = look
+
+    # --- roles
+
+    def role_name(self, session: Session) -> str:
+        """Return the name of a session's role."""
+        if session.token_role is not None:
+            return session.token_role
+        claimed = self.policy.roles.get(session.role or "")
+        return claimed.name if claimed and claimed.claimable else self.policy.default_role
+
+    def role(self, session: Session) -> Role | None:
+        """Return a session's role; None if the policy no longer has it: then nothing is allowed."""
+        return self.policy.roles.get(self.role_name(session))
+
+    def admit(self, claimed: str | None, token: str | None) -> tuple[str | None, str | None]:
+        """Return the role and agent id that a token proves, for a session that begins. Raises Refused."""
+        known = ", ".join(self.policy.roles)
+        if claimed is not None and claimed not in self.policy.roles:
+            raise Refused(f"there is no role {claimed!r} in {self.policy.path}; known: {known}")
+        if token is not None:
+            holder = self._tokens.check(token)
+            if claimed is not None and claimed != holder.role:
+                raise Refused(f"the role token is for role {holder.role!r}, not for {claimed!r}")
+            if holder.role not in self.policy.roles:
+                raise Refused(f"the role token is for role {holder.role!r}, which {self.policy.path} does not have")
+            return holder.role, holder.agent_id
+        if claimed is not None and claimed != self.policy.default_role and not self.policy.roles[claimed].claimable:
+            raise Refused(
+                f"role {claimed!r} needs a role token: `hearth role token {claimed}` writes one, and"
+                " `--token-file PATH` of the bridge uses it"
+            )
+        return None, None
+
+    def asker(self, session: Session) -> Asker:
+        """Return a session as the one that makes a call."""
+        return Asker(
+            session.principal,
+            self.role_name(session),
+            session.id,
+            session.client.get("name", ""),
+            session.agent_id or "",
+            session.cwd,
+        )
+
+    # --- lists
+
+    def visible(self, session: Session, server: Server, offered: ServerCatalog) -> ServerCatalog | None:
+        """Return the part of a catalog that the session's role may see; None if it may see nothing of it."""
+        role = self.role(session)
+        if role is None:
+            return None
+        if server.name == POLICY_SERVER:
+            return offered if role.lead or role.human else None
+
+        def is_seen(item: Item) -> bool:
+            return sees(role, _KINDS[item.kind], server.name, item.name)
+
+        found = offered.restricted(is_seen)
+        return found if any(found.lists.values()) or not any(offered.lists.values()) else None
+
+    def serves(self, session: Session, server: Server) -> bool:
+        """Tell whether a server exists for a session at all: the built-in one does for leads and people only."""
+        role = self.role(session) if server.name == POLICY_SERVER else None
+        return server.name != POLICY_SERVER or (role is not None and (role.lead or role.human))
+
+    def check_resource(self, session: Session, server: Server, uri: str) -> None:
+        """Raise NotForRole if the session may not read a resource of a server."""
+        role = self.role(session)
+        if role is None or not sees(role, "resources", server.name, uri):
+            raise NotForRole("resource", uri, self.role_name(session))
+
+    def may_send(self, session: Session, server: Server, method: str) -> bool:
+        """Tell whether a session may send an unknown method to a server."""
+        role = self.role(session)
+        return role is not None and sees(role, "methods", server.name, method)
+
+    # --- requests
+
+    def authorize(self, call: Call, target: Target | None) -> None:
+        """Authorize a request whose target is known. Raises NotForRole, Denied, and Postponed for an approval."""
+        self._look()
+        if target is None:
+            # Hearth answers it, from lists that are filtered.
+            return
+        session, server = call.session, target.server
+        if call.method != "tools/call":
+            self._authorize_other(call, session, target)
+            return
+        tool = values.text(target.changes.get("name")) or ""
+        former = call.permit if isinstance(call.permit, Permit) else None
+        if former is not None and former.policy is self.policy and (former.server, former.tool) == (server.name, tool):
+            return
+        permit = self._permit(call, session, server, tool)
+        outcome = permit.decision.outcome
+        if outcome == "allow":
+            call.allow(permit)
+        elif outcome == "deny":
+            self.recorder.call(permit.asker, permit, "denied", 0.0)
+            if permit.decision.reason == "role":
+                raise NotForRole("tool", tool, permit.asker.role)
+            raise Denied(_denied(permit.decision.reason), call.era)
+        else:
+            self._ask(call, permit, former, server)
+
+    def _permit(self, call: Call, session: Session, server: Server, tool: str) -> Permit:
+        asker = self.asker(session)
+        arguments = bytes(call.request.params.get("arguments", b"{}"))
+        if server.name == POLICY_SERVER:
+            role = self.policy.roles.get(asker.role)
+            allowed = role is not None and (role.lead or role.human)
+            decision = Decision("allow" if allowed else "deny", "", "" if allowed else "role", "built in")
+        elif asker.role not in self.policy.roles:
+            decision = Decision("deny", "", "role", self.policy.path)
+        else:
+            decision = decide(self.policy, asker.role, server.name, tool, arguments, asker.workspace)
+        return Permit(self, asker, server.name, tool, digest_of(arguments), decision)
+
+    def _ask(self, call: Call, permit: Permit, former: Permit | None, server: Server) -> None:
+        """Use a grant that fits the call. Raises Postponed if there is none."""
+        permit.key = self._key(permit, server)
+        if former is not None and former.grant is not None and former.key == permit.key:
+            # Granted under the former policy and already used up by this very call.
+            permit.grant = former.grant
+        else:
+            permit.grant = self.approvals.grants.take(permit.key, permit.asker.role)
+        if permit.grant is None:
+            raise AwaitApproval(self, permit, bytes(call.request.params.get("arguments", b"{}")))
+        call.allow(permit)
+
+    def _key(self, permit: Permit, server: Server) -> GrantKey:
+        catalog = server.catalogs.any
+        item = catalog.lists[TOOLS].get(permit.tool) if catalog else None
+        definition = digest_of(json.join(item.definition)) if item else ""
+        return GrantKey(permit.asker.principal, permit.server, permit.tool, definition, permit.digest)
+
+    def _authorize_other(self, call: Call, session: Session, target: Target) -> None:
+        role, name, server = self.role(session), self.role_name(session), target.server.name
+        changes, method = target.changes, call.method
+        reference = values.members(changes.get("ref")) if method == "completion/complete" else changes
+        uri, prompt = values.text(reference.get("uri")), values.text(reference.get("name"))
+        if method in ("resources/read", "completion/complete") and uri is not None:
+            self.check_resource(session, target.server, uri)
+        elif method in ("prompts/get", "completion/complete") and prompt is not None:
+            if role is None or not sees(role, "prompts", server, prompt):
+                raise NotForRole("prompt", prompt, name)
+        elif role is None or not sees(role, "methods", server, method):
+            raise NotForRole("method", method, name)
+
+    # --- waiting
+
+    async def wait(self, call: Call, permit: Permit, arguments: bytes, again: Callable[[], None]) -> None:
+        """Wait for the approval of a call, bounded by `approval_wait`, then make the call or answer it."""
+        try:
+            assert permit.key is not None
+            if call.request.resent and self.approvals.grants.was_interrupted(permit.key):
+                # It was waiting for a decision when the former daemon ended: it has not run.
+                call.mark_fresh()
+            approval = self.approvals.request(permit.asker, permit.key, permit.decision, arguments)
+            task = asyncio.get_running_loop().create_task(self._report(call, approval))
+            call.attach(task)
+            try:
+                outcome = await self._settled(call, approval)
+            finally:
+                task.cancel()
+            if not call.is_open:
+                return
+            if outcome is None:
+                raise Denied(f"pending approval {approval.id}; call again unchanged", call.era)
+            if outcome.verdict != "approved":
+                raise Denied(_denied(outcome.reason, outcome.decided_by), call.era)
+            again()
+        except HearthError as problem:
+            call.failed(problem)
+
+    async def _settled(self, call: Call, approval: Approval) -> Outcome | None:
+        """Return the outcome, or None after `approval_wait`; withdraw the approval if the call is cancelled."""
+        deadline = time.monotonic() + self.policy.approval_wait
+        while (left := deadline - time.monotonic()) > 0:
+            outcome = await approval.wait(min(left, 1.0))
+            if outcome is not None:
+                return outcome
+            if not call.is_open:
+                if not approval.is_awaited:
+                    self.approvals.withdraw(approval)
+                return None
+        return None
+
+    async def _report(self, call: Call, approval: Approval) -> None:
+        """Send progress, where the client wants it, until the wait is over."""
+        count = 0
+        while True:
+            count += 1
+            told = {"progress": count, "message": f"waiting for approval {approval.id}"}
+            call.progressed({key: json.Raw(json.dumps(value)) for key, value in told.items()})
+            await asyncio.sleep(PROGRESS_SECONDS)
+
+    async def obtain(
+        self, asker: Asker, server: str | None, tool: str, arguments: bytes, seconds: float
+    ) -> tuple[bool, str]:
+        """Decide a client's own tool, and wait for an approval; return whether it is allowed, and the reason if not."""
+        decision = decide(self.policy, asker.role, server, tool, arguments, asker.workspace)
+        permit = Permit(self, asker, server or "", tool, digest_of(arguments), decision)
+        allowed, reason = decision.outcome == "allow", _denied(decision.reason)
+        if decision.outcome == "ask":
+            allowed, reason = await self._obtain_approval(permit, arguments, seconds)
+        self.recorder.call(asker, permit, "allowed" if allowed else "denied", time.monotonic() - permit.started)
+        return allowed, "" if allowed else reason
+
+    async def _obtain_approval(self, permit: Permit, arguments: bytes, seconds: float) -> tuple[bool, str]:
+        key = permit.key = GrantKey(permit.asker.principal, permit.server, permit.tool, "", permit.digest)
+        try:
+            permit.grant = self.approvals.grants.take(key, permit.asker.role)
+            if permit.grant is None:
+                approval = self.approvals.request(permit.asker, key, permit.decision, arguments)
+                outcome = await approval.wait(seconds)
+                if outcome is None:
+                    return False, f"pending approval {approval.id}; try again unchanged once it is approved"
+                if outcome.verdict != "approved":
+                    return False, _denied(outcome.reason, outcome.decided_by)
+                permit.grant = self.approvals.grants.take(key, permit.asker.role)
+        except (FileAccessError, Refused) as exc:
+            return False, str(exc)
+        return permit.grant is not None, "the approval was used by another call"
+
+
+def _denied(reason: str, by: str = "") -> str:
+    who = f"denied by {by}" if by else "denied by policy"
+    return f"{who}: {reason}" if reason else who

@@ -1,0 +1,101 @@
+"""Decider of the hooks: roles, approvals and the audit trail behind a client's own tools.
+
+The caller of a hook is identified by its role token, else by the session whose client is an ancestor of the hook's
+process, else it has the default role. The ids in a payload are the client's, and prove nothing.
+"""
+
+import asyncio
+from typing import Protocol
+
+from hearth.errors import Refused
+from hearth.host import process_table
+from hearth.hub.approvals import Asker
+from hearth.hub.guard import Guard
+from hearth.hub.hooks import HookCaller, HookSettings
+from hearth.hub.hub import Hub
+from hearth.hub.sessions import Session, digest
+from hearth.policy.hook_formats import HookCall, HookVerdict
+
+# Seconds that a decision has less than the hook, which has to write its answer.
+MARGIN_SECONDS = 2.0
+
+
+class HookRecorder(Protocol):
+    """Protocol for the audit trail, as far as hooks use it."""
+
+    def event(self, asker: Asker, name: str, outcome: str = "") -> None:
+        """Record an event that decides nothing, or the outcome of a stop check."""
+
+
+class HookDecider:
+    """Decisions of the policy in force for clients' hooks."""
+
+    def __init__(self, guard: Guard, hub: Hub, recorder: HookRecorder) -> None:
+        self._guard = guard
+        self._hub = hub
+        self._recorder = recorder
+
+    def settings(self) -> HookSettings:
+        """Return the settings of the policy in force."""
+        policy = self._guard.policy
+        return HookSettings(policy.hook_wait, policy.hooks_on_error, policy.max_blocks)
+
+    def reaches_hearth(self, who: HookCaller, server: str) -> bool:
+        """Tell whether a client's MCP server is a bridge to this daemon: its calls are decided here already."""
+        return server == "hearth" or server in self._hub.servers
+
+    async def decide_tool(
+        self, who: HookCaller, server: str | None, tool: str, arguments: bytes, workspace: str | None
+    ) -> HookVerdict:
+        """Decide a client's own tool, and wait for an approval if one is needed."""
+        try:
+            asker = await self._asker(who)
+        except Refused as exc:
+            return HookVerdict("deny", str(exc))
+        wait = max(0.0, self._guard.policy.hook_wait - MARGIN_SECONDS)
+        allowed, reason = await self._guard.obtain(asker, server, tool, arguments, wait)
+        return HookVerdict("allow") if allowed else HookVerdict("deny", reason)
+
+    async def stop_verdict(self, who: HookCaller, call: HookCall) -> HookVerdict:
+        """Run the stop checks of the caller's role."""
+        from hearth.policy import stop_checks
+
+        asker = await self._asker(who)
+        failed = await stop_checks.run(self._guard.policy.stop_checks, asker.role, who.cwd, stop_checks.NoFacts())
+        verdict = stop_checks.verdict(failed, call.stop_hook_active)
+        self._recorder.event(asker, call.event, verdict.kind)
+        return verdict
+
+    def noticed(self, who: HookCaller, call: HookCall) -> None:
+        """Record an event that needs no answer."""
+        asker = Asker(_principal(who), self._guard.policy.default_role, client=who.client)
+        self._recorder.event(asker, call.event)
+
+    async def _asker(self, who: HookCaller) -> Asker:
+        """Identify the caller of a hook. Raises Refused for a token that proves nothing."""
+        session = await self._session(who)
+        if who.token:
+            role, agent = self._guard.admit(None, who.token)
+            name = role or self._guard.policy.default_role
+            principal = session.principal if session else _principal(who)
+            return Asker(principal, name, session.id if session else "", who.client, agent or "", who.cwd or None)
+        if session:
+            return self._guard.asker(session)._replace(workspace=who.cwd or session.cwd)
+        return Asker(_principal(who), self._guard.policy.default_role, "", who.client, "", who.cwd or None)
+
+    async def _session(self, who: HookCaller) -> Session | None:
+        """Return the session whose client is an ancestor of the hook's process."""
+        if who.pid is None:
+            return None
+        family = await asyncio.to_thread(process_table.ancestors, who.pid)
+        for session in self._hub.sessions:
+            if session.pid is not None:
+                client = await asyncio.to_thread(process_table.client_of, session.pid, session.wire == "frames")
+                if client in family:
+                    return session
+        return None
+
+
+def _principal(who: HookCaller) -> str:
+    """Return the name of a caller without a session, for approvals: the client's own session."""
+    return digest(f"hook {who.client} {who.session_id}")

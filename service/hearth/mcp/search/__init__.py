@@ -1,1 +1,0 @@
-"""Tool search: the index, and the search tools that stand for all others."""

@@ -1,0 +1,233 @@
+"""Grants that a lead or a person gave: for one call, for one session, or always. Knows no sessions, only principals.
+
+The rules:
+
+1. A grant fits a call if principal, server, tool, tool definition and the digest of the raw arguments are all equal. A
+   changed byte asks again. Wider permissions belong into the policy, where they can be read.
+2. A grant for one call is taken once, within `ONCE_SECONDS`, and is removed from the disk before the call is sent.
+3. A grant for a session ends with the daemon, or with the session's secret.
+4. A grant for always is bound to the role instead of the principal. `approvals.toml` beside the policy holds it, where
+   a person can read and remove it; only a person's decision writes it.
+5. Requests that wait for a decision are on disk, too (`pending`): a call that a bridge repeats after a crash of the
+   daemon has certainly not run if it was still waiting.
+"""
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from hearth.config.loader import read_file
+from hearth.errors import ConfigError, FileAccessError
+from hearth.host import folders, private_files
+
+log = logging.getLogger(__name__)
+
+# Time to repeat a call that was answered with "pending": models do so at once, people are sometimes asked first.
+ONCE_SECONDS = 600.0
+# Grants and waiting requests of one daemon; the oldest go first. A person does not decide more in ten minutes.
+STATE_LIMIT = 2000
+FILE_LIMIT_BYTES = 4 * 1024 * 1024
+
+ONCE, SESSION, ALWAYS = "once", "session", "always"
+_HEADER = """\
+# Calls that a person allowed for always. Each entry fits one tool with exactly these arguments, for one role.
+# `hearth approvals --granted` lists them, `hearth approvals --revoke ID` removes one; so does removing it here.
+"""
+
+
+class GrantKey(NamedTuple):
+    """Call that a grant fits. `server` is empty for a client's own tool; `definition` and `digest` are hashes."""
+
+    principal: str
+    server: str
+    tool: str
+    definition: str
+    digest: str
+
+
+class Grant(NamedTuple):
+    """Grant as it was given. `id` is the approval's; `until` is 0 for a grant without an end."""
+
+    id: str
+    scope: str
+    role: str
+    key: GrantKey
+    decided_by: str
+    until: float = 0.0
+
+    def describe(self) -> dict[str, object]:
+        """Return the grant for `hearth approvals --granted --json`."""
+        return {
+            "id": self.id,
+            "scope": self.scope,
+            "role": self.role,
+            "server": self.key.server or None,
+            "tool": self.key.tool,
+            "digest": self.key.digest,
+            "decidedBy": self.decided_by,
+            "until": self.until or None,
+        }
+
+
+class GrantStore:
+    """Grants and waiting requests of one daemon. `state` and `always` are the paths of the two files.
+
+    Methods that write raise FileAccessError: a decision counts only when it is on disk.
+    """
+
+    def __init__(self, state: str, always: str, now: Callable[[], float] = time.time) -> None:
+        self._state = state
+        self._always_path = always
+        self._now = now
+        self._once: dict[GrantKey, Grant] = {}
+        self._session: dict[GrantKey, Grant] = {}
+        self._always: dict[tuple[str, str, str, str, str], Grant] = {}
+        self._always_seen: tuple[int, int] | None = None
+        # Requests that wait for a decision, by key, with the id of their approval.
+        self._waiting: dict[GrantKey, str] = {}
+        # Requests that waited when a former daemon ended.
+        self.interrupted: set[GrantKey] = set()
+        self._read_state()
+
+    # --- reading
+
+    def take(self, key: GrantKey, role: str) -> Grant | None:
+        """Return the grant that fits a call; one for a single call is used up. Raises FileAccessError."""
+        found = self._session.get(key) or self._read_always().get((role, *key[1:]))
+        if found is None and key in self._once:
+            found = self._once.pop(key)
+            self._write_state()
+            if found.until < self._now():
+                found = None
+        return found
+
+    def list(self) -> "list[Grant]":
+        """Return all grants that are still good."""
+        now = self._now()
+        once = [grant for grant in self._once.values() if grant.until >= now]
+        return [*once, *self._session.values(), *self._read_always().values()]
+
+    # --- writing
+
+    def give(self, grant: Grant) -> None:
+        """Store a grant. Raises FileAccessError."""
+        if grant.scope == SESSION:
+            self._session[grant.key] = grant
+            _forget_oldest(self._session)
+        elif grant.scope == ALWAYS:
+            known = self._read_always()
+            self._write_always({**known, (grant.role, *grant.key[1:]): grant})
+        else:
+            self._once[grant.key] = grant._replace(until=self._now() + ONCE_SECONDS)
+            _forget_oldest(self._once)
+            self._write_state()
+
+    def revoke(self, id: str) -> bool:
+        """Remove the grants of that id; return whether there was one. Raises FileAccessError."""
+        known = self._read_always()
+        kept = {key: grant for key, grant in known.items() if grant.id != id}
+        once = {key: grant for key, grant in self._once.items() if grant.id != id}
+        session = {key: grant for key, grant in self._session.items() if grant.id != id}
+        was_there = len(kept) < len(known) or len(once) < len(self._once) or len(session) < len(self._session)
+        if len(kept) < len(known):
+            self._write_always(kept)
+        if len(once) < len(self._once):
+            self._once = once
+            self._write_state()
+        self._session = session
+        return was_there
+
+    def wait(self, key: GrantKey, id: str) -> None:
+        """Record that a request waits for a decision. Raises FileAccessError."""
+        self._waiting[key] = id
+        _forget_oldest(self._waiting)
+        self._write_state()
+
+    def settle(self, key: GrantKey) -> None:
+        """Record that a request waits no longer. Raises FileAccessError."""
+        if self._waiting.pop(key, None) is not None:
+            self._write_state()
+
+    def was_interrupted(self, key: GrantKey) -> bool:
+        """Tell, once, whether a request waited for a decision when a former daemon ended: it has not run."""
+        if key in self.interrupted:
+            self.interrupted.discard(key)
+            return True
+        return False
+
+    # --- files
+
+    def _read_state(self) -> None:
+        try:
+            data = private_files.read(self._state, FILE_LIMIT_BYTES)
+            document: dict[str, Any] = json.loads(data) if data else {}
+            for each in document.get("once", []):
+                grant = Grant(each["id"], ONCE, each["role"], GrantKey(*each["key"]), each["by"], float(each["until"]))
+                if grant.until >= self._now():
+                    self._once[grant.key] = grant
+            self.interrupted = {GrantKey(*key) for key in document.get("waiting", [])}
+        except (OSError, ValueError, TypeError, KeyError) as exc:
+            # No grant is better than a wrong one: what was granted is asked again.
+            log.warning("approvals of the former daemon cannot be read path=%s reason=%s", self._state, exc)
+
+    def _write_state(self) -> None:
+        once = [
+            {"id": grant.id, "role": grant.role, "key": list(grant.key), "by": grant.decided_by, "until": grant.until}
+            for grant in self._once.values()
+        ]
+        document = {"once": once, "waiting": [list(key) for key in self._waiting]}
+        self._write(self._state, json.dumps(document).encode())
+
+    def _read_always(self) -> dict[tuple[str, str, str, str, str], Grant]:
+        try:
+            found = os.stat(self._always_path)
+            seen = (found.st_mtime_ns, found.st_size)
+        except OSError:
+            self._always, self._always_seen = {}, None
+            return self._always
+        if seen != self._always_seen:
+            self._always = self._parse_always()
+            self._always_seen = seen
+        return self._always
+
+    def _parse_always(self) -> dict[tuple[str, str, str, str, str], Grant]:
+        import tomllib
+
+        found = {}
+        try:
+            data = read_file(self._always_path, FILE_LIMIT_BYTES) or b""
+            for each in tomllib.loads(data.decode()).get("always", []):
+                key = GrantKey("", each["server"], each["tool"], each["definition"], each["digest"])
+                grant = Grant(each["id"], ALWAYS, each["role"], key, each["decided_by"])
+                found[(grant.role, *key[1:])] = grant
+        except (ConfigError, ValueError, TypeError, KeyError) as exc:
+            log.warning("approvals for always are not used path=%s reason=%s", self._always_path, exc)
+            return {}
+        return found
+
+    def _write_always(self, grants: dict[tuple[str, str, str, str, str], Grant]) -> None:
+        parts = [_HEADER]
+        for grant in grants.values():
+            fields = {"id": grant.id, "role": grant.role, **grant.key._asdict(), "decided_by": grant.decided_by}
+            del fields["principal"]
+            # A JSON string is a TOML string, but for DEL, which no name here has.
+            parts.append("\n[[always]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in fields.items()))
+        self._write(self._always_path, "".join(parts).encode())
+        self._always_seen = None
+
+    def _write(self, path: str, data: bytes) -> None:
+        try:
+            if path == self._state:
+                folders.make_private(os.path.dirname(path))
+            private_files.write(path, data)
+        except OSError as exc:
+            reason = exc.strerror or str(exc)
+            raise FileAccessError(f"{path} cannot be written ({reason}); the decision does not count") from exc
+
+
+def _forget_oldest(table: dict[GrantKey, Any]) -> None:
+    while len(table) > STATE_LIMIT:
+        del table[next(iter(table))]

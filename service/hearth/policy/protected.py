@@ -1,0 +1,141 @@
+"""Files that no agent writes, whatever the policy says: Hearth's config and state, `.hearth/`, clients' hook settings.
+
+An agent that could write them would grant itself everything. Names are compared as the most lenient file system does:
+without case, widths, accents and ignorable characters. `guard` looks for these files in calls.
+"""
+
+import os
+import re
+import unicodedata
+from functools import lru_cache
+
+from hearth import paths
+
+# Folders of clients that hold their hook settings.
+_CLIENT_FOLDERS = frozenset({".claude", ".codex", ".gemini"})
+# Files in them, and the copies that clients read in a project, which hold hooks or switch them off.
+_HOOK_SETTINGS = re.compile(
+    r"\.claude/(?:managed-)?settings[^/]*\.json|\.codex/(?:config\.toml|hooks\.json|requirements\.toml)"
+    r"|\.gemini/settings[^/]*\.json"
+)
+# The folder of a project, and Windows's short name for it.
+_OWN_FOLDER = re.compile(r"\.hearth|hearth~[0-9]+")
+# Variables of clients for another folder than the one in the home, with the files in it.
+_CLIENT_VARIABLES = {
+    "CLAUDE_CONFIG_DIR": ("settings.json", "settings.local.json"),
+    "CODEX_HOME": ("config.toml", "hooks.json", "requirements.toml"),
+}
+# Every protected path has one of these in it, whatever its case. Paths without them are not looked at further.
+TRIGGERS = ("hearth", ".claude", ".codex", ".gemini", "policy.toml", "settings", "config.toml", "hooks.json")
+_TRIGGER = re.compile("|".join(map(re.escape, TRIGGERS)), re.IGNORECASE)
+
+
+class ProtectedFiles:
+    """Protected files as seen from one workspace. `policy_path` is protected wherever it is."""
+
+    def __init__(self, workspace: str | None, policy_path: str) -> None:
+        self._workspace = workspace or os.path.abspath(os.sep)
+        self._policy_path = policy_path
+        self._other_name = _folded(os.path.basename(policy_path))
+
+    @property
+    def has_workspace(self) -> bool:
+        """Whether the workspace itself is a protected folder: then every relative path is."""
+        return self._is_inside(self._workspace) or self._is_inside(_real(self._workspace))
+
+    def include(self, path: str, through_links: bool = True) -> bool:
+        """Tell whether a path leads to a protected file, as it is written or through links."""
+        try:
+            whole = os.path.join(self._workspace, expanded(path))
+            is_suspect = not path.isascii() or _TRIGGER.search(whole) or self._other_name in _folded(whole)
+            if is_suspect and self._is_inside(os.path.normpath(whole)):
+                return True
+            return through_links and self._begins_with_link(path) and self._is_inside(_real(whole))
+        except (OSError, ValueError):  # a NUL, or half of a surrogate pair
+            return False
+
+    def lie_below(self, path: str) -> bool:
+        """Tell whether a folder has protected files in it."""
+        try:
+            whole = os.path.normpath(os.path.join(self._workspace, expanded(path)))
+            folded = _folded(whole)
+            if folded.rpartition("/")[2] in _CLIENT_FOLDERS:
+                return True
+            above = folded.rstrip("/") + "/"
+            return any(root.startswith(above) for root in _roots()) or os.path.isdir(os.path.join(whole, ".hearth"))
+        except (OSError, ValueError):
+            return False
+
+    def _begins_with_link(self, path: str) -> bool:
+        """Tell whether links may matter: the path is absolute, or its first part below the workspace exists."""
+        if os.path.isabs(path) or path.startswith(("~", "$", "..")):
+            return True
+        first = path.replace(os.sep, "/").partition("/")[0]
+        found = os.path.join(self._workspace, first)
+        return os.path.islink(found) if first == path else os.path.lexists(found)
+
+    def _is_inside(self, whole: str) -> bool:
+        folded = _folded(whole)
+        parts = folded.split("/")
+        if any(map(_OWN_FOLDER.fullmatch, parts)) or folded == _folded(self._policy_path):
+            return True
+        if len(parts) > 1 and _HOOK_SETTINGS.fullmatch("/".join(parts[-2:])):
+            return True
+        return any(folded == root or folded.startswith(root + "/") for root in _roots())
+
+
+def expanded(path: str) -> str:
+    """Return a path with the names that shells and clients have for the home replaced."""
+    path = with_variables(path)
+    if path.startswith("~"):
+        home = paths.home_dir()
+        name, slash, rest = path[1:].partition("/")
+        if name in ("", "+", os.path.basename(home)):
+            return home + slash + rest
+    return path
+
+
+def with_variables(text: str) -> str:
+    """Return a text with the variables that lead to protected folders replaced."""
+    if "$" not in text:
+        return text
+    home = paths.home_dir()
+    for variable, usual in (("XDG_CONFIG_HOME", ".config"), ("XDG_STATE_HOME", ".local/state"), ("HOME", "")):
+        value = os.environ.get(variable) or os.path.join(home, usual)
+        text = text.replace(f"${{{variable}}}", value).replace(f"${variable}", value)
+    return text
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return path
+
+
+def _roots() -> tuple[str, ...]:
+    """Return the folders of Hearth, and the files of clients that a variable has moved, as `_folded` makes them."""
+    folders = (paths.config_dir(), paths.state_dir(), paths.log_dir())
+    files = tuple(
+        os.path.join(os.environ[variable], name)
+        for variable, names in _CLIENT_VARIABLES.items()
+        if os.environ.get(variable)
+        for name in names
+    )
+    return _folded_roots(folders + files)
+
+
+@lru_cache(maxsize=8)
+def _folded_roots(found: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_folded(path) for path in (*found, *map(_real, found))))
+
+
+@lru_cache(maxsize=1024)
+def _folded(path: str) -> str:
+    """Return a path as the most lenient file system compares it."""
+    path = path.replace(os.sep, "/")
+    if not path.isascii():
+        # Decomposed first: HFS+ and APFS compare so, and accents on ASCII letters then go with the ignorable ones.
+        apart = unicodedata.normalize("NFKD", path)
+        path = "".join(character for character in apart if unicodedata.category(character) not in ("Cf", "Mn"))
+    return "/".join(part.rstrip(" .") if part.strip(" .") else part for part in path.casefold().split("/"))

@@ -1,0 +1,197 @@
+"""Splitter of shell commands: a command line to its simple commands, as bash, dash and zsh would. Pure.
+
+The rules:
+
+- Splitting is either certain or refused. Certain means that every POSIX shell, whatever its options, its environment
+  and the files around it, makes the same words of the line.
+- Words consist of plain ASCII characters, of single-quoted text, and of double-quoted text without expansions.
+- Simple commands are separated by `;`, `&&`, `||` and `|`. Everything else that means something to a shell is refused,
+  with a phrase about it: expansion, substitution, globs, braces, tildes, redirections, background jobs, grouping,
+  assignments, reserved words, comments, backslashes outside quotes, line ends, control characters, and characters
+  outside ASCII unless they are quoted.
+- Quoted characters outside ASCII are kept, except invisible ones and ones that change the direction of text: a person
+  who is shown the command would read another one.
+"""
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+# A command that a person could still judge; longer ones are asked.
+COMMAND_CHARACTERS_LIMIT = 16 * 1024
+# More than any granted command has; templates are matched recursively, word by word.
+WORDS_LIMIT = 128
+
+_TOKEN = re.compile(
+    r"""
+    (?P<blank>[ \t]+)
+  | (?P<plain>[A-Za-z0-9_@%+=:,./-]+)
+  | '(?P<single>[^'\n\r]*)'
+  | "(?P<double>(?:[^"\\$`!\n\r]|\\["\\$`])*)"
+  | (?P<operator>&&|\|\||;|\|)
+    """,
+    re.VERBOSE,
+)
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_ESCAPED = re.compile(r'\\(["\\$`])')
+# Words that a shell reads as syntax where a command begins: POSIX's, and those of bash and zsh.
+RESERVED = frozenset({
+    "!", "{", "}", "case", "coproc", "do", "done", "elif", "else", "end", "esac", "fi", "for", "foreach",
+    "function", "if", "in", "nocorrect", "noglob", "repeat", "select", "then", "time", "until", "while", "[[", "]]",
+    "always", "-",
+})  # fmt: skip
+_QUOTES = re.compile(r"['\"\\]")
+# Expansions and substitutions anywhere, globs and braces where a command begins, and programs that take a program.
+_MAKES_NAMES = re.compile(
+    r"[$`]|(?:^|[;&|(){}!\n])\s*[^\s;&|]*[*?\[{~]|\b(?:eval|exec|source|env|sudo|xargs|sh|bash|zsh|dash|base64|alias)\b"
+)
+_PHRASES = {
+    "$": "an expansion or a substitution (`$`)",
+    "`": "a substitution (backtick)",
+    "(": "a group or a function (parenthesis)",
+    ")": "a group or a function (parenthesis)",
+    "{": "a brace",
+    "}": "a brace",
+    "<": "a redirection (`<`)",
+    ">": "a redirection (`>`)",
+    "*": "a glob (`*`)",
+    "?": "a glob (`?`)",
+    "[": "a glob (`[`)",
+    "]": "a glob (`]`)",
+    "~": "a tilde",
+    "#": "a comment (`#`)",
+    "!": "a history expansion or a negation (`!`)",
+    "&": "a background job (`&`)",
+    "^": "a caret, which some shells expand",
+    "\\": "a backslash outside quotes, or one in double quotes that shells read differently",
+    "'": "a quote that is not closed, or a line end inside quotes",
+    '"': "a quote that is not closed, or an expansion, a `!` or a line end inside double quotes",
+    "\n": "a line end",
+    "\r": "a line end",
+    "\0": "a NUL character",
+}
+# Categories of characters that are not seen, or that change how others are seen.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+class Unsplittable(ValueError):
+    """Error for a command that cannot be split for certain: a phrase to follow "the command has"."""
+
+
+class SimpleCommand(NamedTuple):
+    """One simple command: its words, quotes removed."""
+
+    words: tuple[str, ...]
+
+
+def split(command: str) -> list[SimpleCommand]:
+    """Return the simple commands of a command line, in their order. Raises Unsplittable."""
+    if len(command) > COMMAND_CHARACTERS_LIMIT:
+        raise Unsplittable(f"over {COMMAND_CHARACTERS_LIMIT} characters")
+    return _Splitter(command).split()
+
+
+def may_run(command: str, program: str) -> bool:
+    """Tell whether a command that cannot be split might run a program: its name occurs, or may be put together.
+
+    For rules that take access away; a program that runs others (`bash x`, `make`) is not seen through.
+    """
+    bare = _QUOTES.sub("", command).casefold()
+    return program.casefold() in bare or not bare.isascii() or _MAKES_NAMES.search(bare) is not None
+
+
+def unseen(text: str) -> str | None:
+    """Return the first character that a person would not see, or that hides others; None if there is none."""
+    if text.isascii() and text.isprintable():
+        return None
+    for character in text:
+        # Spaces other than the plain one look like it, and are none to a shell.
+        category = unicodedata.category(character)
+        if category in _UNSEEN or (category == "Zs" and character != " "):
+            return character
+    return None
+
+
+class _Splitter:
+    """State of splitting one command line."""
+
+    def __init__(self, command: str) -> None:
+        self._text = command
+        self._commands: list[SimpleCommand] = []
+        self._words: list[str] = []
+        self._word: list[str] | None = None  # pieces of the word that is being read
+        self._count = 0
+
+    def split(self) -> list[SimpleCommand]:
+        position, previous, operator = 0, "", ""
+        while position < len(self._text):
+            token = _TOKEN.match(self._text, position)
+            if token is None:
+                raise Unsplittable(_phrase(self._text[position]))
+            kind = token.lastgroup or ""
+            if kind == "single" and previous == "single":
+                # zsh may be told (RC_QUOTES) to read '' inside quotes as a quote.
+                raise Unsplittable("two quoted texts side by side")
+            if kind == "operator":
+                operator = token[0]
+                self._end_command(operator)
+            elif kind == "blank":
+                self._end_word()
+            else:
+                self._add(kind, token[kind])
+            position, previous = token.end(), kind
+        self._end_word()
+        if self._words:
+            self._take_command()
+        elif operator != ";":
+            raise Unsplittable("no command behind an operator" if operator else "no command in it")
+        return self._commands
+
+    def _add(self, kind: str, piece: str) -> None:
+        if kind != "plain":
+            if (character := unseen(piece)) is not None:
+                raise Unsplittable(_phrase(character))
+            if kind == "double":
+                piece = _ESCAPED.sub(r"\1", piece)
+        elif self._word is None and piece.startswith("="):
+            raise Unsplittable("a word that begins with `=`, which zsh expands")
+        elif self._word is None and not self._words and _ASSIGNMENT.match(piece):
+            raise Unsplittable("an assignment before the command")
+        self._word = [*(self._word or ()), piece]
+
+    def _end_word(self) -> None:
+        if self._word is None:
+            return
+        self._words.append("".join(self._word))
+        self._word = None
+        self._count += 1
+        if self._count > WORDS_LIMIT:
+            raise Unsplittable(f"over {WORDS_LIMIT} words")
+
+    def _end_command(self, operator: str) -> None:
+        self._end_word()
+        if not self._words:
+            raise Unsplittable(f"no command before `{operator}`")
+        self._take_command()
+
+    def _take_command(self) -> None:
+        if self._words[0] in RESERVED:
+            raise Unsplittable(f"the reserved word `{self._words[0]}`")
+        if not self._words[0]:
+            raise Unsplittable("an empty word for a command")
+        if self._words[0].startswith("%"):
+            raise Unsplittable("a job (`%`) for a command")
+        self._commands.append(SimpleCommand(tuple(self._words)))
+        self._words = []
+
+
+def _phrase(character: str) -> str:
+    if character in _PHRASES:
+        return _PHRASES[character]
+    if character.isascii() and not character.isprintable():
+        return f"a control character (U+{ord(character):04X})"
+    shown = character if unseen(character) is None else ""
+    name = f"U+{ord(character):04X}"
+    return (
+        f"the character {shown} ({name}), which is not ASCII" if shown else f"the character {name}, which is not seen"
+    )

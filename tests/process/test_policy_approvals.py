@@ -1,0 +1,196 @@
+"""The cascade: calls that are asked about, from the lead to the person, and the grants that come of it."""
+
+import pytest
+
+from support.clients import FramesClient, Message
+from support.daemon import Scratch
+from support.kernel import until
+from support.policies import TEAM, Team
+
+ELICITATION: Message = {"elicitation": {}}
+
+
+@pytest.fixture
+def team(scratch: Scratch) -> Team:
+    found = Team(scratch)
+    found.serve()
+    return found
+
+
+def text_of(answer: Message) -> str:
+    return str(answer["result"]["content"][0]["text"])
+
+
+def wait_for(lead: FramesClient) -> str:
+    """Wait with the lead's own tool until something is the lead's to decide; return its id."""
+    found = lead.call("policy__wait_for_approvals", seconds=20)["result"]["structuredContent"]["approvals"]
+    return str(next(each["id"] for each in found if each["yours"]))
+
+
+def decide(lead: FramesClient, approval: str, decision: str, reason: str = "") -> Message:
+    """Decide with the lead's own tool."""
+    arguments = {"id": approval, "decision": decision, "reason": reason}
+    return lead.ask("tools/call", {"name": "policy__decide_approval", "arguments": arguments})
+
+
+def test_a_lead_approves_with_its_tools_and_the_call_goes_on(team: Team) -> None:
+    lead, dev = team.client("tl"), team.client()
+    id = dev.begin_call("count__once", key="k1")
+    approval = wait_for(lead)
+    assert team.ran() == []
+    decide(lead, approval, "approve")
+    assert text_of(dev.answer_to(id)) == "once k1"
+    assert team.ran() == ["once k1"]
+
+
+def test_a_lead_s_denial_is_a_result_with_its_reason(team: Team) -> None:
+    lead, dev = team.client("tl"), team.client()
+    id = dev.begin_call("count__once", key="k1")
+    decide(lead, wait_for(lead), "deny", "not today")
+    answer = dev.answer_to(id)
+    assert answer["result"]["isError"] is True
+    assert text_of(answer) == "denied by test-client: not today"
+    assert team.ran() == []
+
+
+def test_a_grant_serves_one_call_with_exactly_these_arguments(team: Team) -> None:
+    lead, dev = team.client("tl"), team.client()
+    id = dev.begin_call("count__once", key="k1")
+    decide(lead, wait_for(lead), "approve")
+    dev.answer_to(id)
+    for key in ("k1", "k2"):
+        id = dev.begin_call("count__once", key=key)
+        decide(lead, wait_for(lead), "deny")
+        assert dev.answer_to(id)["result"]["isError"] is True
+    assert team.ran() == ["once k1"]
+
+
+def test_a_call_escalated_to_the_person_is_approved_on_the_command_line(team: Team) -> None:
+    lead, dev = team.client("tl"), team.client()
+    id = dev.begin_call("count__once", key="k1")
+    approval = wait_for(lead)
+    decide(lead, approval, "escalate")
+    assert team.pending()[0]["level"] == "human"
+    refused = decide(lead, approval, "approve")
+    assert "not this lead's to decide" in text_of(refused)
+    done = team.person("approve", approval)
+    assert (done.returncode, done.stdout) == (0, f"approval {approval} is approved\n"), done.stderr
+    assert text_of(dev.answer_to(id)) == "once k1"
+
+
+def test_without_a_lead_the_person_is_asked_and_may_deny(team: Team) -> None:
+    dev = team.client()
+    id = dev.begin_call("count__once", key="k1")
+    (waiting,) = team.wait_pending()
+    assert (waiting["level"], waiting["arguments"]) == ("human", '{"key": "k1"}')
+    assert team.person("deny", str(waiting["id"]), "--reason", "no\u202eway").returncode == 0
+    assert text_of(dev.answer_to(id)) == "denied by person: no\\u202eway"
+
+
+def test_a_person_approves_by_elicitation_at_a_session_of_a_human_role(team: Team) -> None:
+    desk, dev = team.client("desk", capabilities=ELICITATION), team.client()
+    id = dev.begin_call("count__once", key="k1")
+    question = desk.next_called("elicitation/create")
+    assert "asks to call count__once" in question["params"]["message"]
+    content = {"decision": "Allow for this session"}
+    desk.send({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": content}})
+    assert text_of(dev.answer_to(id)) == "once k1"
+    assert text_of(dev.call("count__once", key="k1")) == "once k1"
+    assert team.pending() == []
+    other = team.client()
+    other.begin_call("count__once", key="k1")
+    team.wait_pending()
+
+
+def test_a_session_of_the_asker_itself_is_never_asked(scratch: Scratch) -> None:
+    team = Team(scratch, TEAM.replace("[roles.dev]\n", "[roles.dev]\nhuman = true\n"))
+    team.serve()
+    dev = team.client(capabilities=ELICITATION)
+    dev.begin_call("count__once", key="k1")
+    team.wait_pending()
+    assert dev.ask("ping")["result"] == {}
+
+
+def test_a_call_that_waits_too_long_is_pending_and_is_made_once_when_called_again(scratch: Scratch) -> None:
+    team = Team(scratch, TEAM.replace("approval_wait = 30", "approval_wait = 0.2"))
+    team.serve()
+    dev = team.client()
+    answer = dev.call("count__once", key="k1")
+    (waiting,) = team.pending()
+    assert answer["result"]["isError"] is True
+    assert text_of(answer) == f"pending approval {waiting['id']}; call again unchanged"
+    assert f"pending approval {waiting['id']}" in text_of(dev.call("count__once", key="k1"))
+    assert team.person("approve", str(waiting["id"])).returncode == 0
+    assert "pending" in text_of(dev.call("count__once", key="k2"))
+    assert text_of(dev.call("count__once", key="k1")) == "once k1"
+    assert "pending" in text_of(dev.call("count__once", key="k1"))
+    assert team.ran() == ["once k1"]
+
+
+def test_nobody_s_decision_in_time_is_a_denial(scratch: Scratch) -> None:
+    team = Team(scratch, TEAM.replace("approval_wait = 30", "approval_wait = 30\napproval_timeout = 1"))
+    team.serve()
+    assert "nobody decided in time" in text_of(team.client().call("count__once", key="k1"))
+
+
+def test_a_silent_lead_is_passed_over(scratch: Scratch) -> None:
+    team = Team(scratch, TEAM.replace("approval_wait = 30", "approval_wait = 30\nlead_timeout = 1"))
+    team.serve()
+    team.client("tl")
+    dev = team.client()
+    dev.begin_call("count__once", key="k1")
+    until(lambda: [each["level"] for each in team.pending()] == ["human"], "the person is asked")
+
+
+def test_a_lead_that_leaves_hands_its_questions_to_the_person(team: Team) -> None:
+    lead, dev = team.client("tl"), team.client()
+    dev.begin_call("count__once", key="k1")
+    wait_for(lead)
+    lead.close()
+    until(lambda: [each["level"] for each in team.pending()] == ["human"], "the person is asked")
+
+
+def test_a_cancelled_call_withdraws_its_question(team: Team) -> None:
+    dev = team.client()
+    id = dev.begin_call("count__once", key="k1")
+    team.wait_pending()
+    dev.notify("notifications/cancelled", {"requestId": id})
+    team.wait_pending(0)
+    assert team.ran() == []
+
+
+def test_a_lead_may_not_approve_what_its_own_role_must_ask_about(scratch: Scratch) -> None:
+    rule = '[[rules]]\nrole = "tl"\ntool = "count__once"\ndecide = "ask_human"\n'
+    team = Team(scratch, TEAM + rule)
+    team.serve()
+    lead, dev = team.client("tl"), team.client()
+    dev.begin_call("count__once", key="k1")
+    answer = decide(lead, wait_for(lead), "approve")
+    assert "may not do this unasked itself" in text_of(answer)
+
+
+def test_a_shell_below_an_agent_decides_nothing(team: Team) -> None:
+    """The test's own process is the client here, so whatever it starts is below an agent."""
+    dev = team.client()
+    dev.begin_call("count__once", key="k1")
+    (waiting,) = team.wait_pending()
+    for words in (("approve", str(waiting["id"])), ("deny", str(waiting["id"])), ("stop", "--yes")):
+        done = team.scratch.hearth(*words)
+        assert done.returncode == 5, done
+        assert "for a person" in done.stderr
+    assert len(team.pending()) == 1
+
+
+def test_always_is_kept_in_a_file_across_daemons_and_can_be_revoked(team: Team) -> None:
+    dev = team.client()
+    id = dev.begin_call("count__once", key="k1")
+    approval = str(team.wait_pending()[0]["id"])
+    assert team.person("approve", approval, "--for", "always").returncode == 0
+    dev.answer_to(id)
+    assert team.person("restart", "--yes").returncode == 0
+    team.scratch.start()
+    other = team.client()
+    assert text_of(other.call("count__once", key="k1")) == "once k1"
+    assert team.person("approvals", "--revoke", approval).returncode == 0
+    other.begin_call("count__once", key="k1")
+    team.wait_pending()

@@ -1,0 +1,82 @@
+"""Who the kernel says is at the other end."""
+
+import ctypes
+import os
+import socket
+from typing import cast
+
+import pytest
+
+from hearth.host import peers, processes
+from support.launchd.library import stand_in
+from support.requirements import needs_root
+
+
+@pytest.mark.parametrize("uid", [1, 2**31 - 1, 2**31, 2**32 - 2])
+def test_a_user_is_known_by_its_own_number_however_large(uid: int) -> None:
+    needs_root()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+            one, _other = socket.socketpair()
+            os.write(writing, repr((os.getpid(), peers.peer_of(one), os.getuid())).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    said = os.read(reading, 4096).decode()
+    os.close(reading)
+    assert said == repr((child, peers.Peer(child, uid, uid), uid))
+
+
+# --- macOS, whose structs a C compiler lays out here
+
+
+def xucred(version: int, uid: int, groups: int, gid: int) -> bytes:
+    call = ctypes.CDLL(stand_in()).stand_in_xucred
+    call.argtypes = (ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint, ctypes.c_short, ctypes.c_uint)
+    call.restype = ctypes.c_size_t
+    room = ctypes.create_string_buffer(256)
+    size = call(room, version, uid, groups, gid)
+    return room.raw[:size]
+
+
+@pytest.mark.parametrize("uid", [0, 501, 2**31, 2**32 - 2])
+def test_a_user_of_macos_is_read_where_the_compiler_puts_it(uid: int) -> None:
+    raw = xucred(0, uid, 1, 20)
+    assert len(raw) == peers._XUCRED.size
+    assert peers.read_xucred(raw) == (uid, 20)
+
+
+def test_credentials_of_an_unknown_kind_are_nobody_s() -> None:
+    assert peers.read_xucred(xucred(1, 501, 1, 20)) is None
+    assert peers.read_xucred(xucred(0, 501, 0, 20)) is None
+    assert peers.read_xucred(xucred(0, 501, 1, 20)[:12]) is None
+
+
+class MacSocket:
+    """The two options of a Mac's connected socket; the peer's pid is gone with the peer."""
+
+    def __init__(self, pid: int | None) -> None:
+        self._pid = pid
+
+    def getsockopt(self, level: int, option: int, size: int) -> bytes:
+        if (level, option, size) == (0, 1, 76):
+            return xucred(0, 501, 2, 20)
+        if (level, option, size) == (0, 2, 4) and self._pid is not None:
+            return self._pid.to_bytes(4, "little")
+        raise OSError(57, "Socket is not connected")
+
+
+@pytest.mark.parametrize("pid", [4711, None])
+def test_the_peer_on_macos_is_known_with_its_process_or_after_it_has_gone(pid: int | None) -> None:
+    assert peers._local_peercred(cast("socket.socket", MacSocket(pid))) == peers.Peer(pid, 501, 20)
+
+
+def test_the_start_of_a_process_of_macos_is_read_where_the_compiler_puts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_LIBPROC", stand_in())
+    assert processes.look_by_libproc(4711) == (True, 1_700_000_000_999_999)
+    assert processes.look_by_libproc(4712) is None
