@@ -13,6 +13,8 @@ from support.real.model_server import ModelServer
 
 # A start of the client, a few turns of the model and the hooks in between.
 RUN_SECONDS = 90.0
+# An agent commits in somebody's name.
+_AUTHOR = {f"GIT_{role}_{key}": "u@h" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
 
 
 class HookedClient:
@@ -55,7 +57,7 @@ class HookedClient:
         return subprocess.Popen(
             self.words(),
             cwd=self.work,
-            env={**self.scratch.environment(), "PATH": path, "SHELL": "/bin/sh", **self.variables()},
+            env={**self.scratch.environment(), "PATH": path, "SHELL": "/bin/sh", **_AUTHOR, **self.variables()},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -29,7 +29,6 @@ _FOR_PRINT = {
     "name": "--name",
     "mode": "--mode",
     "role": "--role",
-    "token_file": "--token-file",
     "agent_id": "--agent-id",
 }
 
@@ -41,7 +40,6 @@ _FOR_PRINT = {
 @click.option("--one", "way", flag_value="one", help="Add one entry that offers every server; replace none.")
 @click.option("--scope", type=click.Choice(SCOPES), help="Only these files. Those of a project are touched only so.")
 @click.option("--hooks", "with_hooks", is_flag=True, help="Also have its hooks ask Hearth's policy.")
-@click.option("--token-file", metavar="PATH", help="With --hooks: the role token of this client.")
 @click.option("--no-try", is_flag=True, help="Replace entries without trying their servers through Hearth first.")
 @click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do it without asking.")
@@ -52,7 +50,7 @@ _FOR_PRINT = {
 @click.option("--mode", type=click.Choice(MODES), help="With --print: how tools are offered.")
 @click.option("--role", metavar="ROLE", help="With --print: the role that the agent claims.")
 @click.option("--token-file", metavar="PATH", type=click.Path(dir_okay=False),
-              help="With --print: the file with the agent's role token, from `hearth role token`.")  # fmt: skip
+              help="With --print or --hooks: the file with the role token, from `hearth role token`.")  # fmt: skip
 @click.option("--agent-id", metavar="ID", help="With --print: the id that the agent claims.")
 @with_places
 def connect(
@@ -98,7 +96,7 @@ def connect(
       hearth connect --print --token-file ~/.local/state/hearth/roles/mcp/dev.token
     """
     if print_only:
-        _print(places, clients, every, entry)
+        _print(places, clients, every, entry | {"token_file": token_file})
         return 0
     for name, option in _FOR_PRINT.items():
         if entry[name]:
@@ -106,7 +104,7 @@ def connect(
     if clients and every:
         raise click.UsageError("Name clients, or say --all: not both.")
     if token_file and not with_hooks:
-        raise click.UsageError("--token-file goes with --hooks.")
+        raise click.UsageError("--token-file goes with --print or --hooks.")
     if not clients and not every:
         return show_clients(as_json)
     planned, found, problems = _plans(places, client_changes.check_names(clients), scope, way)
@@ -168,7 +166,7 @@ def _hooked(clients: tuple[str, ...], planned: list[TablePlan], token_file: str 
             message = f"{title(client)} has no hooks that Hearth knows"
             raise click.UsageError(f"{message}; --hooks is for {', '.join(hooks.HOOKED)}.")
     here = dict.fromkeys(plan.table.client for plan in planned)
-    return HookPlan(hooks.tables(list(here)), token_file and os.path.abspath(token_file))
+    return HookPlan(hooks.tables(list(here)), token_file and os.path.abspath(os.path.expanduser(token_file)))
 
 
 def _answering(
