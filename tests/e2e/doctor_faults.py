@@ -235,6 +235,37 @@ def removed_file_of_a_client(ward: Ward) -> None:
     os.unlink(ward.path(".claude.json"))
 
 
+def hooks_of(client: str, change: Callable[[Ward], object] = lambda ward: None) -> Callable[[Ward], object]:
+    """A policy, and a client whose hooks ask it; then something happens to them."""
+
+    def seed(ward: Ward) -> None:
+        ward.write(ward.path(".config", "hearth", "policy.toml"), 'default_role = "dev"\n[roles.dev]\ntools = ["**"]\n')
+        make_private(ward.path({"claude-code": ".claude"}.get(client, f".{client}")))
+        ward.home.run("connect", client, "--hooks", "--yes", "--no-try")
+        change(ward)
+
+    return seed
+
+
+def rewritten(path: str, change: Callable[[Any], object]) -> Callable[[Ward], object]:
+    """A client's JSON file is changed."""
+
+    def seed(ward: Ward) -> None:
+        with open(ward.path(path), encoding="utf-8") as file:
+            tree = json.load(file)
+        change(tree)
+        ward.write(ward.path(path), json.dumps(tree))
+
+    return seed
+
+
+def moved_hooks(ward: Ward) -> None:
+    path = ward.path(".claude", "settings.json")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    ward.write(path, text.replace(ward.state, "/gone"))
+
+
 def bridge_entry(*words: str) -> dict[str, object]:
     from hearth.clients.launcher import bridge_file
 
@@ -311,4 +342,31 @@ FAULTS = [
         "Remove one of the two",
     ),
     Fault("clients.leftover", removed_file_of_a_client, "hearth disconnect claude-code"),
+    Fault(
+        "hooks.missing",
+        hooks_of("gemini", rewritten(".gemini/settings.json", lambda tree: tree.pop("hooks"))),
+        "hearth connect gemini --hooks",
+    ),
+    Fault(
+        "hooks.incomplete",
+        hooks_of("claude-code", rewritten(".claude/settings.json", lambda tree: tree["hooks"].pop("PreToolUse"))),
+        "hearth connect claude-code --hooks",
+    ),
+    Fault("hooks.program", hooks_of("claude-code", moved_hooks), "hearth connect claude-code --hooks"),
+    Fault("hooks.trust", hooks_of("codex"), "type /hooks"),
+    Fault(
+        "hooks.off",
+        hooks_of("claude-code", rewritten(".claude/settings.json", lambda tree: tree.update(disableAllHooks=True))),
+        "disableAllHooks",
+    ),
+    Fault(
+        "hooks.time",
+        hooks_of("gemini", lambda ward: ward.write(ward.path(".config", "hearth", "policy.toml"), "hook_wait = 300\n")),
+        "hearth connect gemini --hooks",
+    ),
+    Fault(
+        "hooks.broken",
+        hooks_of("claude-code", lambda ward: ward.write(ward.path(".claude", "settings.json"), "{")),
+        "Mend the file",
+    ),
 ]

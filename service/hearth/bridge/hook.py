@@ -131,7 +131,7 @@ def main(argv: list[str]) -> int:
     except UsageError as end:
         os.write(1 if end.exit_code == 0 else 2, f"{end}\n".encode())
         return end.exit_code
-    policy = os.path.join(os.path.dirname(options.places.config_file()), "policy.toml")
+    policy = options.places.policy_file()
     if not is_there(policy):
         return 0
     client_io.make_whole()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hearth.control_client import service_state
-from hearth.doctor import clients, daemon, endpoints, environment, installation, secrets, servers
+from hearth.doctor import clients, daemon, endpoints, environment, hooks, installation, secrets, servers
 from hearth.doctor.context import CheckContext
 from hearth.findings import Finding, FixName, without_consequences
 from hearth.host import system
@@ -139,6 +139,14 @@ CHECKS: dict[str, Check] = {
     "clients.own": Check("an entry runs a server of its own that Hearth has, too"),
     "clients.twice": Check("two entries of a file lead to the same server"),
     "clients.leftover": Check("a connection is on record whose file or entry is gone"),
+    "hooks.state": Check("the clients whose own tools are held to the policy, or that there is none"),
+    "hooks.missing": Check("there is a policy, and a connected client has no hooks that ask it"),
+    "hooks.incomplete": Check("a client's file lacks hooks for some events"),
+    "hooks.program": Check("a hook's launcher or interpreter is gone, so that every tool runs"),
+    "hooks.trust": Check("Codex does not trust a hook, and does not run it"),
+    "hooks.off": Check("a setting of the client switches its hooks off"),
+    "hooks.time": Check("a client gives a hook less time than the policy takes for a decision (`hook_wait`)"),
+    "hooks.broken": Check("the file with a client's hooks cannot be read"),
     "doctor.unfinished": Check("a look did not come to an end: a file system or a program hangs"),
 }  # fmt: skip
 
@@ -184,6 +192,7 @@ GROUPS = (
     _group("port", endpoints.look_at_port, endpoints.judge_port),
     _group("daemon", daemon.look, daemon.judge),
     _group("clients", clients.look, clients.judge),
+    _group("hooks", hooks.look, hooks.judge),
 )
 
 

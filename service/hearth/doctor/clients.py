@@ -107,12 +107,14 @@ def _left_over(trace: backups.Trace) -> Iterator[tuple[str, str]]:
     if not os.path.exists(trace.path):
         yield from ((client, f"{trace.path} was connected, and is gone") for client in clients)
         return
-    tables = dict.fromkeys(splice.table for splice in trace.splices)
+    # Lists are hooks, which have checks of their own.
+    entries = [splice for splice in trace.splices if not isinstance(splice.entry, list)]
+    tables = dict.fromkeys(splice.table for splice in entries)
     try:
         there = {(table, each.name) for table in tables for each in discovery.read(table) if each.bridge_to is not None}
     except ConfigError:
         return  # reported already
-    for splice in trace.splices:
+    for splice in entries:
         if (splice.table, splice.name) not in there:
             yield splice.table.client, f"{trace.path}: {splice.name} led to Hearth, and does so no longer"
 

@@ -88,11 +88,15 @@ def _changed(steps: Iterable[Callable[[], TableOutcome]]) -> Links:
     return done._replace(exit_code=code)
 
 
+def has_policy(places: Places) -> bool:
+    """Tell whether there is a policy file."""
+    return os.path.exists(places.policy_file())
+
+
 def hook_wait(places: Places) -> float:
     """Return the time that the policy gives a hook's decision, in seconds; the default without a usable policy."""
-    path = os.path.join(os.path.dirname(places.config_file()), "policy.toml")
     try:
-        with open(path, "rb") as file:
+        with open(places.policy_file(), "rb") as file:
             found = tomllib.load(file).get("hook_wait")
     except (OSError, ValueError):
         return HOOK_WAIT_SECONDS

@@ -166,7 +166,7 @@ def _hooked(clients: tuple[str, ...], planned: list[TablePlan], token_file: str 
             message = f"{title(client)} has no hooks that Hearth knows"
             raise click.UsageError(f"{message}; --hooks is for {', '.join(hooks.HOOKED)}.")
     here = dict.fromkeys(plan.table.client for plan in planned)
-    return HookPlan(hooks.tables(list(here)), token_file and os.path.abspath(token_file))
+    return HookPlan(hooks.tables(list(here)), token_file and os.path.abspath(os.path.expanduser(token_file)))
 
 
 def _answering(
