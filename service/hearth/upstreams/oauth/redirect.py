@@ -41,11 +41,11 @@ Return = Callable[[str], Awaitable[str]]
 class Redirect:
     """Listener for the browser's redirect. `uri` is its address with the port."""
 
-    def __init__(self, uri: str, server: asyncio.Server, port: int) -> None:
-        parts = urlsplit(uri)
-        self.uri = f"http://{parts.hostname or HOST}:{port}{parts.path}"
-        self._path = parts.path
-        self._server = server
+    uri: str
+    _server: asyncio.Server
+
+    def __init__(self, path: str) -> None:
+        self._path = path
         self._on_return: Return | None = None
         self._begin: tuple[str, str] | None = None
 
@@ -55,20 +55,16 @@ class Redirect:
         wanted = urlsplit(uri or DEFAULT_URI)
         former = urlsplit(preferred or "").port
         ports = [wanted.port] if wanted.port else [former, 0] if former else [0]
-        opened: Redirect | None = None
-
-        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if opened:
-                await opened._accept(reader, writer)
-
+        found = cls(wanted.path)
         for port in ports:
             try:
-                server = await asyncio.start_server(accept, HOST, port, limit=REQUEST_LIMIT_BYTES)
+                found._server = await asyncio.start_server(found._accept, HOST, port, limit=REQUEST_LIMIT_BYTES)
             except OSError as exc:
                 problem = exc
                 continue
-            opened = cls(wanted.geturl(), server, server.sockets[0].getsockname()[1])
-            return opened
+            taken = found._server.sockets[0].getsockname()[1]
+            found.uri = f"http://{wanted.hostname or HOST}:{taken}{wanted.path}"
+            return found
         raise LoginFailed(
             f"nothing can listen on {HOST}:{ports[0]} ({problem.strerror}), where the browser is to come back to:"
             " end what does, or change `oauth.redirect_uri` of the entry and at the authorization server"
