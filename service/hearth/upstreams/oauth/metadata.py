@@ -332,14 +332,11 @@ class AddressPolicy:
                 if is_direct:
                     await self.check(str(request.url))
             elif event == "connection.connect_tcp.complete" and is_direct:
-                await self._check_stream(host, info["return_value"])
+                stream = info["return_value"]
+                try:
+                    await self._check_address(host, str(stream.get_extra_info("server_addr")[0]))
+                except LoginFailed:
+                    await stream.aclose()
+                    raise
 
         request.extensions = {**request.extensions, "trace": trace}
-
-    async def _check_stream(self, host: str, stream: Any) -> None:
-        peer = stream.get_extra_info("server_addr")
-        try:
-            await self._check_address(host, str(peer[0]))
-        except LoginFailed:
-            await stream.aclose()
-            raise

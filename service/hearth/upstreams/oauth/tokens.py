@@ -125,20 +125,20 @@ async def find_source(
     """
     url = check_address(spec)
     near = metadata.is_loopback(url)
-    resource = await find_resource(web, spec, wanted)
+    resource = await _find_resource(web, spec, wanted, url, near)
     if resource is None:
         found = await _find_old(web, url, near)
     else:
-        found = TokenSource(resource, await find_authority(web, _chosen(resource, spec.oauth.issuer, former), near))
+        found = TokenSource(resource, await _find_authority(web, _chosen(resource, spec.oauth.issuer, former), near))
     # The browser opens this endpoint; the HTTP client checks the others itself.
     await AddressPolicy.of(spec).check(found.authority.authorization_endpoint)
     return found
 
 
-async def find_resource(web: httpx.AsyncClient, spec: ServerSpec, wanted: Challenge | None) -> Resource | None:
+async def _find_resource(
+    web: httpx.AsyncClient, spec: ServerSpec, wanted: Challenge | None, url: str, near: bool
+) -> Resource | None:
     """Return the server's resource metadata; None if neither the server nor the config has any."""
-    url = check_address(spec)
-    near = metadata.is_loopback(url)
     named = wanted.resource_metadata if wanted else None
     if named and not metadata.is_safe(named, near):
         raise LoginFailed("it describes itself at an address that is not https")
@@ -161,7 +161,7 @@ def _chosen(resource: Resource, configured: str | None, former: str | None) -> s
     return former if former in resource.servers else resource.servers[0]
 
 
-async def find_authority(web: httpx.AsyncClient, issuer: str, near: bool) -> Authority:
+async def _find_authority(web: httpx.AsyncClient, issuer: str, near: bool) -> Authority:
     """Return the metadata of an authorization server. Raises LoginFailed, Unsettled."""
     problem = None
     for place in metadata.authority_places(issuer):
