@@ -7,7 +7,6 @@ the listener trusts nothing that arrives: it passes the query to the request, wh
 import asyncio
 import hmac
 import html
-import re
 import secrets
 from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qsl, urlsplit
@@ -16,12 +15,11 @@ from oauthlib.common import add_params_to_uri
 from oauthlib.oauth2 import WebApplicationClient
 
 from hearth.errors import LoginFailed
-from hearth.upstreams.oauth.metadata import Authority
+from hearth.upstreams.oauth.metadata import Authority, error_code
 
 # RFC 7636 4.1 allows 43 to 128; more entropy than this is of no use.
 _VERIFIER_CHARACTERS = 64
 _STATE_BYTES = 32
-_ERROR = re.compile(r"[a-z0-9_.-]{1,60}", re.IGNORECASE)
 _OFFLINE = "offline_access"
 HOST = "127.0.0.1"
 DEFAULT_URI = "http://127.0.0.1/callback"
@@ -183,8 +181,7 @@ class AuthorizationRequest:
     def _refusal(self, error: str) -> str:
         if error == "access_denied":
             return f"{self._authority.issuer} says that access was denied"
-        shown = error if _ERROR.fullmatch(error) else "an error without a name"
-        return f"{self._authority.issuer} refused the login: {shown}"
+        return f"{self._authority.issuer} refused the login: {error_code(error) or 'an error without a name'}"
 
 
 def with_offline_access(scopes: tuple[str, ...], authority: Authority) -> tuple[str, ...]:
