@@ -110,7 +110,7 @@ def test_a_restart_when_quiet_lets_a_call_finish_that_the_drain_would_have_cut_o
         pid = daemon_pid(home)
         bridge.begin("tools/call", name="demo__slow", arguments={"seconds": 2})
         until(lambda: home.json("status", "--json")["sessions"][0]["inFlight"] == 1)
-        assert f"pid {pid} (mcp): going out as soon as no call is in flight." in home.ok("restart", "--when-quiet")
+        assert f"pid {pid} (mcp): shutting down as soon as no call is in flight." in home.ok("restart", "--when-quiet")
         assert daemon_pid(home) == pid
         assert not bridge.answer()["result"].get("isError")
         until(lambda: not runs(pid))

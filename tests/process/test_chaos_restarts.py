@@ -57,7 +57,7 @@ def test_who_comes_in_while_the_daemon_goes_is_sent_on_before_anything_of_it_is_
             control.send(type="status", seq=1)
             control.receive("status")
             control.send(type="shutdown", seq=2, restart=True)
-            until(lambda: "going out" in home.log.read_text(), "the daemon goes")
+            until(lambda: "shutting down" in home.log.read_text(), "the daemon goes")
             newcomer.greet(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"counting__once"}}')
             goodbye, _ = newcomer.receive("goodbye")
             assert (goodbye["reconnect"], goodbye["taken"]) == (True, 0)

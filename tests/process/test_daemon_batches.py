@@ -247,11 +247,11 @@ def test_a_daemon_that_is_going_out_refuses_the_requests_of_a_batch_and_takes_th
     client.begin_call("count__read", id="held", key="held", delay=600_000)
     until(lambda: "read held" in ledger(scratch), "the call runs")
     daemon.signal(signal.SIGTERM)
-    until(lambda: "going out" in scratch.logged(), "it drains")
+    until(lambda: "shutting down" in scratch.logged(), "it drains")
     send(client, request(1, "ping"), notice("notifications/cancelled", requestId="held"))
     answers = received(client)
     assert answers[1]["error"]["code"] == -32603
-    assert "going out" in answers[1]["error"]["message"]
+    assert "shutting down" in answers[1]["error"]["message"]
     # Nothing is in flight any longer.
     assert daemon.wait() == 0
 

@@ -144,7 +144,7 @@ def test_nothing_that_comes_during_the_drain_is_taken_and_goodbye_says_so(scratc
     assert frames.receive_type("goodbye")[0]["taken"] == 1
     frames.begin_call("count__once", key="after")
     # A client of lines has nobody who would send it again, so it gets an answer.
-    assert "going out" in lines.call("count__once", key="after")["error"]["message"]
+    assert "shutting down" in lines.call("count__once", key="after")["error"]["message"]
     # One that was connected and had not spoken yet is greeted and sent away.
     mute.hello()
     assert mute.receive_type("goodbye")[0]["taken"] == 0

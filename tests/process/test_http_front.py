@@ -447,7 +447,7 @@ sys.exit(main(sys.argv[1:]))"""
         # Whoever asks this has been accepted later.
         scratch.status()
         daemon.signal(signal.SIGTERM)
-        until(lambda: "going out" in scratch.logged(), "the daemon is on its way out")
+        until(lambda: "shutting down" in scratch.logged(), "the daemon is on its way out")
         is_over = bool(select.select([client.sock], [], [], 0.2)[0])
         gate.touch()
         assert is_over if address else client.getresponse().status == 503

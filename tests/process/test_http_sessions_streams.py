@@ -249,7 +249,7 @@ def test_a_daemon_that_goes_out_lets_calls_finish_and_says_when_to_come_back(scr
     late.connect()
     ending = threading.Thread(target=lambda: go_out(daemon))
     ending.start()
-    until(lambda: "going out" in scratch.logged(), "the daemon is on its way out")
+    until(lambda: "shutting down" in scratch.logged(), "the daemon is on its way out")
     with contextlib.closing(late):
         late.request("POST", "/mcp", b"{}", {"Accept": "*/*", "Content-Type": "application/json"})
         refused = late.getresponse()

@@ -59,7 +59,7 @@ def test_a_daemon_that_goes_out_answers_what_is_in_flight_first(stage: Stage, ac
     client.call("puppet__act", id=7)
     puppet, call = actor.next("tools/call")
     stage.daemon.signal(signal.SIGTERM)
-    until(lambda: "going out" in stage.scratch.logged(), "the daemon is on its way out")
+    until(lambda: "shutting down" in stage.scratch.logged(), "the daemon is on its way out")
     if is_lost:
         # The server has died: that is the answer.
         puppet.close()

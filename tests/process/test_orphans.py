@@ -94,7 +94,7 @@ def test_a_daemon_whose_watcher_is_killed_goes_out_in_order(scratch: Scratch) ->
     servers = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     daemon.process.kill()
     until(lambda: all(is_gone(int(each)) for each in [pid, *servers]), "the daemon and its servers are gone")
-    assert servers and scratch.logged().endswith("gone out\n")
+    assert servers and scratch.logged().endswith("daemon stopped\n")
     assert not scratch.registry.exists()
 
 

@@ -250,7 +250,7 @@ def test_one_that_was_started_by_nohup_stays_when_the_terminal_is_closed(scratch
     assert client.ask("ping")["result"] == {}
     client.signal(signal.SIGTERM)
     assert client.wait() == 0
-    assert "going out: SIGTERM" in client.stderr()
+    assert "shutting down: SIGTERM" in client.stderr()
 
 
 def test_nothing_outlives_one_that_is_killed(scratch: Scratch) -> None:
@@ -272,7 +272,7 @@ def test_it_ends_in_order_when_the_process_that_its_client_started_is_killed(scr
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     client.process.kill()
     until(lambda: all(is_gone(int(each)) for each in [pid, *children]), "the server and what it had started are gone")
-    assert children and "gone out" in client.stderr()
+    assert children and "daemon stopped" in client.stderr()
 
 
 # --- when it cannot serve
@@ -345,7 +345,7 @@ def test_a_signal_does_not_wait_for_the_input(scratch: Scratch) -> None:
     client.signal(signal.SIGINT)
     assert client.wait() == 0
     # Its client has not left: it was left.
-    assert "going out: SIGINT" in client.stderr() and "HTTP is served until" not in client.stderr()
+    assert "shutting down: SIGINT" in client.stderr() and "HTTP is served until" not in client.stderr()
 
 
 def test_a_port_that_cannot_be_had_is_the_end(scratch: Scratch) -> None:

@@ -74,9 +74,9 @@ class DaemonControl:
         # Soon, not now: the answer has to be written first.
         if restart and when_quiet:
             loop.call_soon(self._services.shut_down_when_quiet, "it was asked to restart when quiet")
-            return "going out as soon as no call is in flight"
+            return "shutting down as soon as no call is in flight"
         loop.call_soon(self._services.shut_down, "it was asked to", restart)
-        return "going out"
+        return "shutting down"
 
 
 # --- control frames

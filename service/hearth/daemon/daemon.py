@@ -325,7 +325,7 @@ class Daemon:
         """Begin the shutdown as soon as no client waits for an answer; bridges then reconnect at once."""
         if not self._waiting_for_quiet:
             self._waiting_for_quiet = True
-            log.info("%s: going out as soon as no call is in flight", reason)
+            log.info("%s: shutting down as soon as no call is in flight", reason)
             self._upkeep.end_when_quiet(reason)
 
     def welcome(self, wire: ClientConnection) -> None:
@@ -341,7 +341,7 @@ class Daemon:
     def _client_left(self) -> None:
         failure = self._start.streams and self._start.streams.failure
         if failure:
-            log.error("what was to be said could not be written to standard output: %s", failure)
+            log.error("messages could not be written to standard output: %s", failure)
             self.exit_code = 1
         if self._acceptor.ports() and not self._ending:
             log.info("the client at stdio has left; HTTP is served until a signal ends it")
@@ -365,9 +365,9 @@ class Daemon:
     async def _finish(self) -> None:
         assert self._ending is not None
         reason, reconnect = self._ending
-        log.info("going out: %s", reason)
+        log.info("shutting down: %s", reason)
         self._status_line.close()
-        self._notifier.stopping(f"going out: {reason}", self._settings.drain_timeout + STOP_SECONDS)
+        self._notifier.stopping(f"shutting down: {reason}", self._settings.drain_timeout + STOP_SECONDS)
         self._acceptor.drain(reconnect, reason)
         await self._drain()
         await self._close_connections()
@@ -375,7 +375,7 @@ class Daemon:
         # Last, so that followers see the events of stopping servers; their connections end with the process.
         EVENTS.close()
         await asyncio.sleep(0)
-        log.info("gone out")
+        log.info("daemon stopped")
 
     async def _drain(self) -> None:
         """Let calls finish, for at most `drain_timeout`; answer the remaining ones with an error."""

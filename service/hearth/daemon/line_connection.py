@@ -143,4 +143,4 @@ def _without_requests(item: Item | json.Batch) -> Item | json.Batch:
 def _refused(message: json.Message) -> json.Message | MessageError:
     if message.kind is not json.Kind.REQUEST:
         return message
-    return MessageError("Hearth is going out; call again", versions.INTERNAL_ERROR, message.id)
+    return MessageError("Hearth is shutting down; call again", versions.INTERNAL_ERROR, message.id)

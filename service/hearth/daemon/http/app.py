@@ -232,7 +232,7 @@ class _RequestGuard:
             await request.refuse(401, f"the token is missing or wrong: {where}", _WANTS_TOKEN)
         elif self._app.farewell is not None:
             request.connection.dismiss()
-            await request.refuse(503, "the daemon is going out; ask again", http_messages.RETRY_SOON)
+            await request.refuse(503, "the daemon is shutting down; ask again", http_messages.RETRY_SOON)
         else:
             await self._let_in(request)
 

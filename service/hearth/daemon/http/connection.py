@@ -371,7 +371,7 @@ class HttpConnection(UvicornProtocol):
         """Take no further request. A request that is being answered is finished, an incomplete one is refused."""
         self.http_app.drain(reason)
         if self._is_partial:
-            self.refuse(503, "the daemon is going out; ask again")
+            self.refuse(503, "the daemon is shutting down; ask again")
         elif self._is_made:
             self.shutdown()
 
