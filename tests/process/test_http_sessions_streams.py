@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from hearth.daemon.http.resumption import STREAMS_LIMIT
+from hearth.daemon.http.streams import STREAMS_LIMIT
 from support.daemon import Scratch, server
 from support.http.clients import Connection, Event, LegacyHttp, Message, ModernHttp
 from support.http.sessions import ENDS, End, go_out, kill, said, told

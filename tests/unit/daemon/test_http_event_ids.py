@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.daemon.http import resumption
-from hearth.daemon.http.http_messages import event
-from hearth.daemon.http.resumption import EventId
+from hearth.daemon.http import http_messages
+from hearth.daemon.http.http_messages import EventId, event
 from hearth.daemon.http.streams import StreamMessage
 
 
 def written(epoch: str, stream: int, number: int, request: bytes | None) -> str:
-    name = resumption.stream_name(epoch, stream, request)
+    name = http_messages.stream_name(epoch, stream, request)
     id = event(StreamMessage(number, b"{}"), name).split(b"\n")[1]
     return id.decode().removeprefix("id: ")
 
@@ -24,24 +23,24 @@ def written(epoch: str, stream: int, number: int, request: bytes | None) -> str:
     st.none() | (st.integers(-(2**63), 2**63) | st.text(max_size=15)).map(lambda value: json.dumps(value).encode()),
 )
 def test_what_was_written_is_read(stream: int, number: int, request: bytes | None) -> None:
-    epoch = resumption.new_epoch("s")
+    epoch = http_messages.new_epoch("s")
     kept = request if request is None or len(request) <= 64 else None
-    assert resumption.parse_event_id(written(epoch, stream, number, request)) == EventId(epoch, stream, number, kept)
+    assert http_messages.parse_event_id(written(epoch, stream, number, request)) == EventId(epoch, stream, number, kept)
 
 
 def test_an_event_is_one_line_of_data_behind_its_id() -> None:
-    name = resumption.stream_name("00c0ffee00c0ffee", 3, b'"a"')
+    name = http_messages.stream_name("00c0ffee00c0ffee", 3, b'"a"')
     expected = b'event: message\nid: 00c0ffee00c0ffee-3-226122-7\ndata: {"a":  1}\n\n'
     assert event(StreamMessage(7, b'{"a":\r\n1}'), name) == expected
 
 
 def test_no_two_lives_of_a_session_have_the_same_epoch() -> None:
-    assert len({resumption.new_epoch("s") for _ in range(100)}) == 100
+    assert len({http_messages.new_epoch("s") for _ in range(100)}) == 100
 
 
 def test_an_epoch_is_one_sessions_in_whatever_daemon_and_no_others() -> None:
-    found = resumption.parse_event_id(written(resumption.new_epoch("mine"), 1, 1, b"1"))
-    assert found and resumption.is_event_of(found, "mine") and not resumption.is_event_of(found, "yours")
+    found = http_messages.parse_event_id(written(http_messages.new_epoch("mine"), 1, 1, b"1"))
+    assert found and http_messages.is_event_of(found, "mine") and not http_messages.is_event_of(found, "yours")
 
 
 def of_request(raw: bytes) -> str:
@@ -76,12 +75,12 @@ def of_request(raw: bytes) -> str:
     ],
 )
 def test_what_is_no_event_id_is_known_as_such(text: str) -> None:
-    assert resumption.parse_event_id(text) is None
+    assert http_messages.parse_event_id(text) is None
 
 
 @given(st.text(max_size=60) | st.binary(max_size=70).map(of_request))
 def test_whatever_comes_as_an_id_can_be_part_of_an_answer(text: str) -> None:
-    found = resumption.parse_event_id(text)
+    found = http_messages.parse_event_id(text)
     if found and found.request is not None:
         assert isinstance(json.loads(found.request), str | int)
         assert b"\n" not in found.request

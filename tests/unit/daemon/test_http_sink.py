@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from hearth.daemon.http import resumption
-from hearth.daemon.http.resumption import LIMIT_BYTES, STREAMS_LIMIT, TOTAL_LIMIT_BYTES, Total
+from hearth.daemon.http import http_messages
 from hearth.daemon.http.session_store import ClientIdentity, SessionJournal, SessionRecord, SessionStore
 from hearth.daemon.http.sink import REPLAYED, HttpSink
+from hearth.daemon.http.streams import SESSION_LIMIT_BYTES, STREAMS_LIMIT, TOTAL_LIMIT_BYTES, Total
 from hearth.wire import json
 
 LIMIT = 64 * 1024 * 1024
@@ -43,9 +43,9 @@ def test_of_many_that_have_ended_the_last_are_kept() -> None:
 
 def test_large_answers_are_kept_within_limits_and_the_last_whatever_its_size() -> None:
     sink = HttpSink(LIMIT, resumable=True)
-    first, second = (answered(sink, b"x" * (LIMIT_BYTES * 2 // 3), is_read=False) for _ in range(2))
+    first, second = (answered(sink, b"x" * (SESSION_LIMIT_BYTES * 2 // 3), is_read=False) for _ in range(2))
     assert sink.stream(first) is None and sink.stream(second)
-    third = answered(sink, b"x" * (LIMIT_BYTES * 2), is_read=False)
+    third = answered(sink, b"x" * (SESSION_LIMIT_BYTES * 2), is_read=False)
     assert sink.stream(second) is None and sink.stream(third)
 
 
@@ -132,7 +132,7 @@ def test_at_the_end_every_request_is_told_that_it_gets_no_answer_and_nothing_els
 
 def test_an_event_id_of_another_life_is_not_taken_for_its_own() -> None:
     one, other = HttpSink(LIMIT, resumable=True), HttpSink(LIMIT, resumable=True)
-    place = resumption.parse_event_id(one.name(one.general).decode() + "-1")
+    place = http_messages.parse_event_id(one.name(one.general).decode() + "-1")
     assert place is not None and one.is_own(place) and not other.is_own(place)
 
 

@@ -6,12 +6,11 @@ app               the app that all connections share: sessions, routes, request 
 mcp               POST, GET and DELETE of `/mcp`: the era of a request, and its handling; `/sse` of the oldest revision
 api               `/api/v1/…`, loaded with the first request to it
 exchange          one request and its answer: JSON, or events until a stream ends
-http_messages     checks of a request before its body is parsed: addresses, origins, types; parts of responses. Pure
+http_messages     addresses, origins and types of requests; parts of responses; event ids. Pure
 admission         connections at a port that have shown the token, rate limits of sessions, bodies of requests
 sessions          legacy sessions by their ids, modern clients by their identity
 session_store     legacy sessions on disk, which outlive the daemon
 sink              the client sink of a session: messages of the hub, sorted into streams
-streams           the messages of one stream, and those that a reader has missed
-resumption        event ids, which this daemon and the next understand, and replay buffers, bounded over all sessions
+streams           the messages of one stream, and those that a reader has missed; replay buffers
 metrics           `/metrics`, loaded with the first scrape
 """

@@ -10,7 +10,7 @@ to post.
 import re
 from typing import TYPE_CHECKING
 
-from hearth.daemon.http import admission, http_messages, resumption
+from hearth.daemon.http import admission, http_messages
 from hearth.daemon.http.admission import Rejected
 from hearth.daemon.http.exchange import Exchange, pump
 from hearth.daemon.http.sessions import HttpSession
@@ -267,7 +267,7 @@ async def _get(request: "Request") -> None:
     if last is None:
         await exchange.listen(found.sink.general)
         return
-    place = resumption.parse_event_id(last)
+    place = http_messages.parse_event_id(last)
     if place is not None and not found.sink.knows(place):
         # The event id is of another session, whose answers are not for this client.
         raise _not_kept()
@@ -282,7 +282,7 @@ async def _get(request: "Request") -> None:
     await exchange.listen(stream, place.number, is_primed=False)
 
 
-async def _get_former(exchange: Exchange, found: HttpSession, place: resumption.EventId) -> None:
+async def _get_former(exchange: Exchange, found: HttpSession, place: http_messages.EventId) -> None:
     """Resume a stream that the session had in a former daemon. Raises Rejected."""
     sink = found.sink
     if not place.stream:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from hearth.daemon.client_limits import RateLimiter
-from hearth.daemon.http.resumption import Total
 from hearth.daemon.http.session_store import ClientIdentity, SessionJournal, SessionRecord, SessionStore
 from hearth.daemon.http.sink import REPLAYED, HttpSink
+from hearth.daemon.http.streams import Total
 from hearth.errors import MessageError, Refused
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session

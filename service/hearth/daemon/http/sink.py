@@ -5,10 +5,9 @@ Each message is sent on exactly one stream. Independent of HTTP itself.
 
 import itertools
 
-from hearth.daemon.http import resumption
-from hearth.daemon.http.resumption import ReplayBuffer, Total
+from hearth.daemon.http import http_messages
 from hearth.daemon.http.session_store import SessionJournal
-from hearth.daemon.http.streams import Stream
+from hearth.daemon.http.streams import ReplayBuffer, Stream, Total
 from hearth.errors import HearthError
 from hearth.mcp import messages
 from hearth.wire import json
@@ -33,7 +32,7 @@ class HttpSink:
         self._resumable = resumable
         self._book = book
         self._id = id
-        self._epoch = resumption.new_epoch(id) if resumable else ""
+        self._epoch = http_messages.new_epoch(id) if resumable else ""
         # The messages of requests that are not finished: the hub may ask to keep one.
         self._messages: dict[int, json.Message] = {}
         self._tags = itertools.count(1)
@@ -78,13 +77,13 @@ class HttpSink:
 
     def name(self, stream: Stream) -> bytes:
         """Return the prefix of the stream's event ids."""
-        return resumption.stream_name(self._epoch, stream.number, stream.request)
+        return http_messages.stream_name(self._epoch, stream.number, stream.request)
 
-    def knows(self, place: resumption.EventId) -> bool:
+    def knows(self, place: http_messages.EventId) -> bool:
         """Tell whether an event id belongs to this session, in this daemon or a former one."""
-        return resumption.is_event_of(place, self._id)
+        return http_messages.is_event_of(place, self._id)
 
-    def is_own(self, place: resumption.EventId) -> bool:
+    def is_own(self, place: http_messages.EventId) -> bool:
         """Tell whether an event id is of this session's current epoch."""
         return place.epoch == self._epoch
 
