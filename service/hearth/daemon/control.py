@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hearth.errors import FrameError, HearthError
 from hearth.hub import events
 from hearth.hub.control_api import ControlApi, EventFeed
-from hearth.hub.events import EVENTS, KEPT_EVENTS, Subscription
+from hearth.hub.events import EVENTS, KEPT_EVENTS
 from hearth.hub.sessions import Session
 from hearth.wire import json
 
@@ -138,16 +138,10 @@ async def answer_events(
         send({**answer, "ok": True, "more": True}, _array(feed.kept))
         while not subscription.is_closed:
             await drained()
-            await _send_next(subscription, answer, send)
+            found = await subscription.wait()
+            for start in range(0, len(found), EVENTS_PER_FRAME):
+                send({**answer, "more": True}, _array(found[start : start + EVENTS_PER_FRAME]))
     send({**answer, "more": False}, _array([]))
-
-
-async def _send_next(
-    subscription: Subscription, answer: dict[str, Any], send: Callable[[dict[str, Any], bytes], None]
-) -> None:
-    found = await subscription.wait()
-    for start in range(0, len(found), EVENTS_PER_FRAME):
-        send({**answer, "more": True}, _array(found[start : start + EVENTS_PER_FRAME]))
 
 
 def _array(found: list[events.HubEvent]) -> bytes:

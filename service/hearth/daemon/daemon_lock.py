@@ -46,23 +46,21 @@ class DaemonLock:
                 if not activated:
                     raise self._taken(holder)
                 if asked is None or asked.pid != holder.pid:
-                    self._ask(holder)
+                    if signals.HAND_OVER is not None:
+                        processes.send_signal(holder.pid, holder.start_time, signals.HAND_OVER)
                     asked = holder
             if time.monotonic() > deadline:
                 raise self._held(activated, holder)
             time.sleep(_POLL_SECONDS)
         try:
-            self._remove_stale_entry()
+            # The entry of a killed daemon: while the lock is held, clients would take it for this daemon's.
+            entry = registry.read(self._places)
+            if entry and not registry.is_alive(entry):
+                registry.remove(self._places)
             self._join_profile(activated)
         except BaseException:
             self._lock.release()
             raise
-
-    def _remove_stale_entry(self) -> None:
-        """Remove the entry of a killed daemon: while the lock is held, clients would take it for this daemon's."""
-        entry = registry.read(self._places)
-        if entry and not registry.is_alive(entry):
-            registry.remove(self._places)
 
     def _join_profile(self, activated: bool) -> None:
         """Take the profile's lock, or run beside the daemon that has it. Raises RunsElsewhere if that one answers.
@@ -98,10 +96,6 @@ class DaemonLock:
         """Tell whether the daemon with that socket accepts connections from here."""
         places = Places(self._places.profile, self._places.config, named=named)
         return listening.answers(registry.endpoint(places))
-
-    def _ask(self, holder: registry.RegistryEntry) -> None:
-        if signals.HAND_OVER is not None:
-            processes.send_signal(holder.pid, holder.start_time, signals.HAND_OVER)
 
     def _taken(self, holder: registry.RegistryEntry) -> AlreadyRunning:
         import shlex

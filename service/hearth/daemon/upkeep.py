@@ -95,7 +95,8 @@ class Upkeep:
         if self._next:
             self._next.cancel()
         self._notice_silence()
-        self._notice_replacement()
+        if self._listener and self._listener.replaced():
+            self._daemon.shut_down("another socket has taken the place of this daemon's", reconnect=True)
         self._consider_idleness()
         if self._start.orphans:
             self._start.orphans.reap()
@@ -120,10 +121,6 @@ class Upkeep:
             if wire.session and wire.session.active and silent:
                 log.info("no heartbeat: it holds nothing any longer", extra={"session": wire.session.id})
                 self._daemon.hub.sessions.fell_silent(wire.session)
-
-    def _notice_replacement(self) -> None:
-        if self._listener and self._listener.replaced():
-            self._daemon.shut_down("another socket has taken the place of this daemon's", reconnect=True)
 
     def _consider_idleness(self) -> None:
         if self._daemon.hub.busy() or self._acceptor.undecided:

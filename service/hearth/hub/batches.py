@@ -100,11 +100,7 @@ def _checked(item: json.Message | MessageError) -> json.Message | MessageError:
         return item
     if item.method == "initialize":
         return MessageError("initialize must not be in a batch", id=item.id)
-    if _is_modern(item):
+    meta = values.members(values.members(item.fields.get("params")).get("_meta"))
+    if versions.PROTOCOL_VERSION_KEY in meta:
         return MessageError(f"a batch may hold only requests of revision {REVISION}", id=item.id)
     return item
-
-
-def _is_modern(message: json.Message) -> bool:
-    meta = values.members(values.members(message.fields.get("params")).get("_meta"))
-    return versions.PROTOCOL_VERSION_KEY in meta

@@ -96,16 +96,12 @@ class ClientRequests:
             if asked is session:
                 del self._open[question]
                 if not future.done():
-                    future.set_exception(_gone())
+                    future.set_exception(Refused("the session that was asked has left"))
 
     def _withdraw(self, question: str, reason: str, about: int | None) -> None:
         if question in self._open:
             params = json.dumps({"requestId": question, "reason": reason})
             self._open[question][0].sink.tell(messages.notification("notifications/cancelled", params), about)
-
-
-def _gone() -> HearthError:
-    return Refused("the session that was asked has left")
 
 
 async def obtain_approval(asker: Session, act: str, sessions: Sessions, requests: ClientRequests, policy: str) -> None:

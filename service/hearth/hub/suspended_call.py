@@ -65,7 +65,7 @@ class SuspendedCall:
         urls = questions.url_elicitations(values.members(message.fields.get("error")))
         asked = self._machine.asked()
         if urls:
-            self._perform(self._machine.demanded(urls, _now()))
+            self._perform(self._machine.demanded(urls, monotonic()))
         else:
             self._perform(self._machine.finished(message))
         if next(calls_of(self.session, self._connection), None):
@@ -101,11 +101,11 @@ class SuspendedCall:
         self._settled[message.id] = settled
         self._elsewhere[message.id] = elsewhere
         asked = Question(message.method, message.params or b"{}")
-        self._perform(self._machine.question(message.id, asked, _now()))
+        self._perform(self._machine.question(message.id, asked, monotonic()))
 
     def demanded(self, urls: list[Question]) -> None:
         """Take the server's demand that URLs are visited before the call."""
-        self._perform(self._machine.demanded(urls, _now()))
+        self._perform(self._machine.demanded(urls, monotonic()))
 
     def withdrawn(self, id: bytes) -> None:
         """Take the server's withdrawal of a question."""
@@ -129,9 +129,9 @@ class SuspendedCall:
 
     def retry(self, call: Call, round: int, params: json.Fields) -> None:
         """Attach a retry of the client. Raises StateRefused or MessageError, in which case the call is not attached."""
-        instructions = self._machine.retry(round, questions.responses(params), _now(), _problem_for(call))
+        instructions = self._machine.retry(round, questions.responses(params), monotonic(), _problem_for(call))
         # Time spent suspended does not count.
-        self._attempt = self._attempt._replace(started=self._attempt.started + _now() - self._suspended_at)
+        self._attempt = self._attempt._replace(started=self._attempt.started + monotonic() - self._suspended_at)
         call.resume(self, self._attempt)
         self.call = call
         self._suspended_calls.attached(call)
@@ -171,13 +171,13 @@ class SuspendedCall:
 
     def _park(self, instruction: suspended.Park) -> None:
         call, self.call = self.call, None
-        self._suspended_at = _now()
+        self._suspended_at = monotonic()
         self._suspended_calls.keep(self)
         self._attempt.instance.pins.add(self)
         seal = self._suspended_calls.seal.seal(
             f"{self.token}.{instruction.round}", self.session.id, self._method, self._digest, instruction.expires
         )
-        self._set_timer(instruction.expires - _now(), self._expire)
+        self._set_timer(instruction.expires - monotonic(), self._expire)
         if call:
             result = questions.required_result(instruction.questions, seal, translate.SERVER_INFO)
             call.close(messages.result(call.id, result))
@@ -261,7 +261,7 @@ class SuspendedCall:
 
     def _expire(self) -> None:
         # A little later than the promised time: clocks and timers round differently.
-        instructions = self._machine.expired(max(_now(), self._machine.expires))
+        instructions = self._machine.expired(max(monotonic(), self._machine.expires))
         self._perform(instructions)
         if self._machine.state is suspended.SuspendedState.DONE:
             self._end()
@@ -280,7 +280,3 @@ def _problem_for(call: Call) -> Callable[[Question], str | None]:
     return lambda question: capabilities.problem(
         question.method, values.members(question.params), declared, versions.NEWEST_MODERN
     )
-
-
-def _now() -> float:
-    return monotonic()

@@ -147,7 +147,8 @@ class HttpConnection(UvicornProtocol):
         start = 0
         while start < len(data) and not self._refused:
             if self._is_awaited:
-                self._hold(data[start:])
+                self._held += data[start:]
+                self._inflow.hold(len(self._held))
                 break
             end = self._pieces.end(data, start)
             piece = data[start:end]
@@ -156,10 +157,6 @@ class HttpConnection(UvicornProtocol):
             else:
                 self._feed(piece)
             start = end
-
-    def _hold(self, data: bytes) -> None:
-        self._held += data
-        self._inflow.hold(len(self._held))
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

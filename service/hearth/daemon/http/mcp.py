@@ -14,7 +14,7 @@ from hearth.daemon.http import admission, http_messages
 from hearth.daemon.http.admission import Rejected
 from hearth.daemon.http.exchange import Exchange, pump
 from hearth.daemon.http.sessions import HttpSession
-from hearth.errors import HearthError, MessageError, OverLimit, Refused, UpstreamError
+from hearth.errors import MessageError, OverLimit, Refused, UpstreamError
 from hearth.hub import batches
 from hearth.hub.sessions import AUTO, FULL, SEARCH
 from hearth.mcp import http_headers, messages, versions
@@ -292,11 +292,8 @@ async def _get_former(exchange: Exchange, found: HttpSession, place: http_messag
         raise _not_kept()
     else:
         # If the stream were refused, some clients would wait for the answer until their timeout.
-        await exchange.listen(sink.answered(place.request, messages.failure(place.request, _lost())))
-
-
-def _lost() -> HearthError:
-    return UpstreamError("the daemon was lost while it was answering this request; it may or may not have run")
+        lost = UpstreamError("the daemon was lost while it was answering this request; it may or may not have run")
+        await exchange.listen(sink.answered(place.request, messages.failure(place.request, lost)))
 
 
 def _not_kept() -> Rejected:
