@@ -38,8 +38,12 @@ class Stage:
         return self.sink.messages("answer")
 
 
-async def test_the_first_answer_is_given_and_later_ones_are_dropped() -> None:
-    stage = Stage()
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+async def test_the_first_answer_is_given_and_later_ones_are_dropped(stage: Stage) -> None:
     answer = json.parse(b'{"jsonrpc":"2.0","id":1,"result":{"a": 1}}')
     stage.call.answered(answer)
     stage.call.answered(json.parse(b'{"jsonrpc":"2.0","id":1,"result":{"a":2}}'))
@@ -48,8 +52,7 @@ async def test_the_first_answer_is_given_and_later_ones_are_dropped() -> None:
     assert stage.member.open == {}
 
 
-async def test_a_cancelled_call_has_no_answer_and_is_withdrawn_upstream() -> None:
-    stage = Stage()
+async def test_a_cancelled_call_has_no_answer_and_is_withdrawn_upstream(stage: Stage) -> None:
     stage.call.cancel(b'"not needed"')
     stage.connection.give(1, {})
     assert stage.sink.said == [("finish", 7)]
@@ -57,8 +60,7 @@ async def test_a_cancelled_call_has_no_answer_and_is_withdrawn_upstream() -> Non
     assert [item["params"] for item in stage.connection.notified] == [{"requestId": 1, "reason": "not needed"}]
 
 
-async def test_a_cancel_after_the_answer_does_nothing() -> None:
-    stage = Stage()
+async def test_a_cancel_after_the_answer_does_nothing(stage: Stage) -> None:
     stage.connection.give(1, {})
     stage.call.cancel()
     assert len(stage.sink.said) == 1
@@ -71,8 +73,7 @@ async def test_a_call_that_was_never_sent_can_be_cancelled() -> None:
     assert sink.said == [("finish", 7)]
 
 
-async def test_a_second_call_under_the_same_id_is_not_closed_by_the_first_one_s_answer() -> None:
-    stage = Stage()
+async def test_a_second_call_under_the_same_id_is_not_closed_by_the_first_one_s_answer(stage: Stage) -> None:
     stage.call.cancel()
     second = opened(stage.member)
     stage.call.answered(json.parse(b'{"jsonrpc":"2.0","id":1,"result":{}}'))
@@ -141,8 +142,7 @@ async def test_a_demand_for_urls_may_be_taken_care_of_and_is_an_error_otherwise(
     assert [answer["error"]["code"] for answer in stage.answers()] == ([] if takes else [-32603])
 
 
-async def test_a_demand_for_urls_between_two_of_one_era_is_noted_and_relayed_as_it_is() -> None:
-    stage = Stage()
+async def test_a_demand_for_urls_between_two_of_one_era_is_noted_and_relayed_as_it_is(stage: Stage) -> None:
     stage.connection.refuse(1, -32042, "visit", {"elicitations": []})
     assert len(stage.desk.demands) == 1
     assert stage.answers()[0]["error"]["code"] == -32042
@@ -191,8 +191,7 @@ async def test_the_revision_of_an_answer_is_the_session_s_or_the_modern_one() ->
 # --- progress
 
 
-async def test_progress_goes_out_under_the_client_s_token_while_the_call_is_open() -> None:
-    stage = Stage()
+async def test_progress_goes_out_under_the_client_s_token_while_the_call_is_open(stage: Stage) -> None:
     stage.connection.say("notifications/progress", {"progressToken": 1, "progress": 1})
     assert stage.sink.said == []
     stage = Stage(meta={"progressToken": "mine"})
@@ -205,8 +204,7 @@ async def test_progress_goes_out_under_the_client_s_token_while_the_call_is_open
     assert len(stage.sink.said) == 2
 
 
-async def test_progress_counts_as_a_sign_of_life_whether_or_not_the_client_hears_of_it() -> None:
-    stage = Stage()
+async def test_progress_counts_as_a_sign_of_life_whether_or_not_the_client_hears_of_it(stage: Stage) -> None:
     stage.call.touched = 0.0
     stage.connection.say("notifications/progress", {"progressToken": 1, "progress": 1})
     assert stage.call.touched > 0.0
@@ -231,8 +229,9 @@ async def test_a_question_ends_with_its_call() -> None:
         assert not call.waits_for_client
 
 
-async def test_a_question_of_which_it_is_not_certain_whose_it_is_goes_on_with_another_call_of_the_session() -> None:
-    stage = Stage()
+async def test_a_question_of_which_it_is_not_certain_whose_it_is_goes_on_with_another_call_of_the_session(
+    stage: Stage,
+) -> None:
     other, _ = client()
     sent(other, stage.server, stage.instance, b"9")
     heir = sent(stage.member, stage.server, stage.instance, b"2")
@@ -249,8 +248,7 @@ async def test_a_question_of_which_it_is_not_certain_whose_it_is_goes_on_with_an
         await uncertain
 
 
-async def test_a_question_that_nobody_else_can_have_caused_ends_with_the_last_call() -> None:
-    stage = Stage()
+async def test_a_question_that_nobody_else_can_have_caused_ends_with_the_last_call(stage: Stage) -> None:
     sent(client()[0], stage.server, stage.instance, b"9")
     task = asyncio.create_task(never())
     stage.call.attach(task, is_certain=False)
@@ -274,8 +272,7 @@ async def test_whoever_asks_may_end_the_call_without_ending_itself() -> None:
     assert sink.said == [("answer", 7, b"{}"), ("went on",)]
 
 
-async def test_an_answered_question_starts_the_call_s_time_anew() -> None:
-    stage = Stage()
+async def test_an_answered_question_starts_the_call_s_time_anew(stage: Stage) -> None:
     stage.call.touched = 0.0
     task = asyncio.create_task(asyncio.sleep(0))
     stage.call.attach(task)
@@ -290,8 +287,7 @@ def begun_at(call: Call) -> float:
     return call.attempt.started
 
 
-async def test_the_time_that_questions_take_is_not_the_call_s() -> None:
-    stage = Stage()
+async def test_the_time_that_questions_take_is_not_the_call_s(stage: Stage) -> None:
     begun, events = begun_at(stage.call), [asyncio.Event(), asyncio.Event()]
     tasks = [asyncio.create_task(event.wait()) for event in events]
     for task in tasks:
@@ -307,8 +303,7 @@ async def test_the_time_that_questions_take_is_not_the_call_s() -> None:
     assert 50.0 <= begun_at(stage.call) - begun < 100.0
 
 
-async def test_a_call_is_sent_again_under_a_new_number_and_withdrawn_under_that_one() -> None:
-    stage = Stage()
+async def test_a_call_is_sent_again_under_a_new_number_and_withdrawn_under_that_one(stage: Stage) -> None:
     stage.connection.forget(1)
     stage.call.send_again(b'{"name":"t","requestState":"s"}')
     again = stage.connection.sent[1]
@@ -347,8 +342,7 @@ def test_the_refusal_to_run_twice_names_the_tool_and_says_why() -> None:
     ],
     ids=json.dumps,
 )
-async def test_an_answer_is_counted_and_so_is_what_failed(answer: dict[str, Any], errors: int) -> None:
-    stage = Stage()
+async def test_an_answer_is_counted_and_so_is_what_failed(answer: dict[str, Any], errors: int, stage: Stage) -> None:
     stage.call.answered(json.parse(json.dumps({"jsonrpc": "2.0", "id": 1, **answer})))
     stage.call.failed(UpstreamError("late"))
     assert (stage.instance.stats.calls, stage.instance.stats.errors) == (1, errors)
@@ -363,14 +357,12 @@ async def test_an_answer_is_counted_and_so_is_what_failed(answer: dict[str, Any]
         (b'{"isError":true,"structuredContent":{"isError":true}}', 1),
     ],
 )
-async def test_however_a_server_writes_it(result: bytes, errors: int) -> None:
-    stage = Stage()
+async def test_however_a_server_writes_it(result: bytes, errors: int, stage: Stage) -> None:
     stage.call.answered(json.parse(b'{"jsonrpc":"2.0","id":1,"result":%b}' % result))
     assert stage.instance.stats.errors == errors
 
 
-async def test_what_was_cancelled_or_never_sent_is_in_no_figure() -> None:
-    stage = Stage()
+async def test_what_was_cancelled_or_never_sent_is_in_no_figure(stage: Stage) -> None:
     stage.call.cancel()
     opened(stage.member).failed(UpstreamError("it could not be started"))
     assert stage.instance.stats.calls == 0

@@ -81,6 +81,11 @@ def sent_ids(connection: Recorded) -> list[object]:
     return [request["params"]["arguments"] for request in connection.sent]
 
 
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
 # --- turns
 
 
@@ -169,8 +174,7 @@ async def test_a_server_that_cannot_be_started_again_fails_those_who_wait_for_th
     assert all("server 's'" in answer["error"]["message"] for answer in sink.messages("answer"))
 
 
-async def test_without_a_limit_nobody_waits() -> None:
-    stage = Stage()
+async def test_without_a_limit_nobody_waits(stage: Stage) -> None:
     member, _ = client()
     for number in range(100):
         stage.forward(member, number)
@@ -180,8 +184,7 @@ async def test_without_a_limit_nobody_waits() -> None:
 # --- what is sent
 
 
-async def test_the_server_s_own_names_are_written_and_the_rest_stays() -> None:
-    stage = Stage()
+async def test_the_server_s_own_names_are_written_and_the_rest_stays(stage: Stage) -> None:
     member, _ = client()
     stage.forward(member, arguments={"a": [1]}, vendor=7)
     assert stage.connection.methods() == ["tools/call"]
@@ -200,8 +203,7 @@ async def test_a_progress_token_becomes_the_number_of_the_request(era: str) -> N
     assert sink.messages("notify")[0]["params"]["progressToken"] == "mine"
 
 
-async def test_a_legacy_server_sees_nothing_of_a_modern_envelope() -> None:
-    stage = Stage()
+async def test_a_legacy_server_sees_nothing_of_a_modern_envelope(stage: Stage) -> None:
     member, _ = client(versions.MODERN)
     stage.forward(member, 1, {**ENVELOPE, versions.LOG_LEVEL_KEY: "debug", "traceparent": "t"})
     # Its level is set by a request of its own, first.
@@ -236,16 +238,14 @@ async def test_a_modern_server_is_told_of_a_modern_request_what_that_says_itself
     assert json.loads(bytes(call.declared)) == {"roots": {}}
 
 
-async def test_a_state_that_a_legacy_server_cannot_have_given_is_refused() -> None:
-    stage = Stage()
+async def test_a_state_that_a_legacy_server_cannot_have_given_is_refused(stage: Stage) -> None:
     member, _ = client(versions.MODERN)
     with pytest.raises(StateRefused, match="expired"):
         stage.forward(member, 1, ENVELOPE, requestState="foreign")
     assert stage.connection.sent == []
 
 
-async def test_what_a_retry_may_be_compared_with_is_kept_and_answers_to_nothing_are_not_sent() -> None:
-    stage = Stage()
+async def test_what_a_retry_may_be_compared_with_is_kept_and_answers_to_nothing_are_not_sent(stage: Stage) -> None:
     member, _ = client(versions.MODERN)
     call = stage.forward(member, 1, ENVELOPE, arguments={"a": 1}, inputResponses={"q1": {}})
     assert stage.params() == {"name": "t", "arguments": {"a": 1}}
@@ -266,8 +266,7 @@ async def test_a_modern_server_s_state_goes_back_to_it_as_it_is() -> None:
 # --- what is not sent
 
 
-async def test_what_another_daemon_may_have_run_is_run_again_only_if_that_does_no_harm() -> None:
-    stage = Stage()
+async def test_what_another_daemon_may_have_run_is_run_again_only_if_that_does_no_harm(stage: Stage) -> None:
     member, _ = client()
     with pytest.raises(UpstreamError, match="may or may not have run"):
         stage.forward(member, 1, resent=True, unrepeatable="pay")
@@ -297,8 +296,7 @@ async def test_a_call_that_a_server_has_not_taken_at_its_end_is_the_next_one_s(n
     assert successor.sent[-1]["params"] == {"name": "t"}
 
 
-async def test_a_call_is_not_the_next_one_s_if_that_describes_the_tool_as_nobody_has_approved() -> None:
-    stage = Stage()
+async def test_a_call_is_not_the_next_one_s_if_that_describes_the_tool_as_nobody_has_approved(stage: Stage) -> None:
     successor = stage.successor(legacy_script(**{"tools/call": {"content": []}}))
     stage.instance.lost(stage.connection)
     stage.server.catalogs.known[capabilities.FULL] = offering(tools=["t"])
@@ -310,8 +308,7 @@ async def test_a_call_is_not_the_next_one_s_if_that_describes_the_tool_as_nobody
     assert successor.sent == []
 
 
-async def test_a_call_to_a_server_that_is_no_longer_used_and_has_ended_fails() -> None:
-    stage = Stage()
+async def test_a_call_to_a_server_that_is_no_longer_used_and_has_ended_fails(stage: Stage) -> None:
     stage.instance.mark_stale()
     stage.instance.connection = None
     member, _ = client()
@@ -319,8 +316,7 @@ async def test_a_call_to_a_server_that_is_no_longer_used_and_has_ended_fails() -
         stage.forward(member)
 
 
-async def test_time_is_kept_from_the_first_call_on() -> None:
-    stage = Stage()
+async def test_time_is_kept_from_the_first_call_on(stage: Stage) -> None:
     assert not stage.deadlines.armed
     member, _ = client()
     stage.forward(member, 1)
@@ -333,8 +329,7 @@ async def test_time_is_kept_from_the_first_call_on() -> None:
 # --- where it goes
 
 
-async def test_what_nobody_can_have_is_refused_with_the_sentence() -> None:
-    stage = Stage()
+async def test_what_nobody_can_have_is_refused_with_the_sentence(stage: Stage) -> None:
     stage.server.update_catalog(stage.instance)
     stage.server.catalogs.known[stage.instance.capabilities] = offering()
     member, sink = client()
@@ -348,8 +343,7 @@ async def test_what_nobody_can_have_is_refused_with_the_sentence() -> None:
     assert stage.connection.sent == []
 
 
-async def test_bad_params_that_only_the_search_finds_are_the_client_s_error() -> None:
-    stage = Stage()
+async def test_bad_params_that_only_the_search_finds_are_the_client_s_error(stage: Stage) -> None:
     member, _ = client()
 
     def locate(view: View, settled: bool) -> Target | None:

@@ -93,8 +93,14 @@ class Stage:
         return found
 
 
-async def test_the_client_is_asked_for_everything_at_once_and_the_call_is_made_again_with_its_answers() -> None:
-    stage = Stage()
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+async def test_the_client_is_asked_for_everything_at_once_and_the_call_is_made_again_with_its_answers(
+    stage: Stage,
+) -> None:
     stage.require("state", form=FORM, roots=ROOTS, sample=SAMPLE)
     questions = {question["method"]: question for question in await stage.asked(3)}
     assert questions["elicitation/create"]["params"]["message"] == "Really?"
@@ -116,8 +122,7 @@ async def test_the_client_is_asked_for_everything_at_once_and_the_call_is_made_a
     assert len(stage.sink.heard("settled")) == 3
 
 
-async def test_rounds_follow_each_other_and_what_was_answered_before_is_not_sent_again() -> None:
-    stage = Stage()
+async def test_rounds_follow_each_other_and_what_was_answered_before_is_not_sent_again(stage: Stage) -> None:
     stage.require("one", a=FORM)
     stage.reply((await stage.asked())[0], result=ACCEPT)
     await stage.called_again()
@@ -156,8 +161,7 @@ def _apart(noted: Any, sleep: Any) -> Any:
     return either
 
 
-async def test_a_server_that_is_never_content_is_given_up() -> None:
-    stage = Stage()
+async def test_a_server_that_is_never_content_is_given_up(stage: Stage) -> None:
     stage.call.rounds = ROUNDS_LIMIT - 1
     stage.require(a=ROOTS)
     stage.reply((await stage.asked())[0], result={"roots": []})
@@ -194,8 +198,7 @@ async def test_a_client_without_the_capability_gets_its_call_failed_with_a_sente
     assert len(stage.connection.sent) == 1
 
 
-async def test_the_client_s_error_ends_the_call_is_relayed_and_withdraws_what_else_was_asked() -> None:
-    stage = Stage()
+async def test_the_client_s_error_ends_the_call_is_relayed_and_withdraws_what_else_was_asked(stage: Stage) -> None:
     stage.require(a=FORM, b=ROOTS)
     first, second = await stage.asked(2)
     stage.reply(first, error={"code": -1, "message": "User rejected", "data": {"k": 1}})
@@ -205,8 +208,7 @@ async def test_the_client_s_error_ends_the_call_is_relayed_and_withdraws_what_el
     assert len(stage.connection.sent) == 1
 
 
-async def test_an_answer_that_is_none_fails_the_call() -> None:
-    stage = Stage()
+async def test_an_answer_that_is_none_fails_the_call(stage: Stage) -> None:
     stage.require(a=FORM)
     stage.reply((await stage.asked())[0], result={"action": "maybe"})
     assert "error" in await stage.answer()
@@ -219,8 +221,7 @@ async def test_a_client_that_does_not_answer_in_time_fails_its_own_call() -> Non
     assert "nobody answered within 0.01 s" in (await stage.answer())["error"]["message"]
 
 
-async def test_another_client_s_answer_is_none() -> None:
-    stage = Stage()
+async def test_another_client_s_answer_is_none(stage: Stage) -> None:
     stage.require(a=FORM)
     (question,) = await stage.asked()
     stage.reply_as(client(declared=ALL)[0], question, result=ACCEPT)
@@ -230,8 +231,7 @@ async def test_another_client_s_answer_is_none() -> None:
     assert (await stage.called_again())["inputResponses"] == {"a": {"action": "cancel"}}
 
 
-async def test_cancelling_the_call_withdraws_the_questions_and_nothing_is_sent_any_more() -> None:
-    stage = Stage()
+async def test_cancelling_the_call_withdraws_the_questions_and_nothing_is_sent_any_more(stage: Stage) -> None:
     stage.require(a=FORM, b=ROOTS)
     questions = await stage.asked(2)
     stage.call.cancel()
@@ -252,15 +252,15 @@ async def test_cancelling_the_call_withdraws_the_questions_and_nothing_is_sent_a
         {"inputRequests": {"a": {"method": "elicitation/create"}}},
     ],
 )
-async def test_a_demand_that_the_schema_does_not_allow_is_the_server_s_fault(result: dict[str, object]) -> None:
-    stage = Stage()
+async def test_a_demand_that_the_schema_does_not_allow_is_the_server_s_fault(
+    result: dict[str, object], stage: Stage
+) -> None:
     stage.connection.give(1, {"resultType": "input_required", **result})
     assert (await stage.answer())["error"]["code"] == -32603
     assert stage.sink.heard("ask") == []
 
 
-async def test_a_server_that_takes_nothing_any_more_fails_the_call() -> None:
-    stage = Stage()
+async def test_a_server_that_takes_nothing_any_more_fails_the_call(stage: Stage) -> None:
     stage.require(a=FORM)
     (question,) = await stage.asked()
     stage.connection.broken = True
@@ -269,8 +269,9 @@ async def test_a_server_that_takes_nothing_any_more_fails_the_call() -> None:
 
 
 @pytest.mark.parametrize("era", [versions.MODERN, versions.LEGACY])
-async def test_a_server_that_ended_meanwhile_is_called_in_its_next_life_if_that_can_go_on(era: str) -> None:
-    stage = Stage()
+async def test_a_server_that_ended_meanwhile_is_called_in_its_next_life_if_that_can_go_on(
+    era: str, stage: Stage
+) -> None:
     stage.require("state", a=FORM)
     (question,) = await stage.asked()
     # Another process is in its place by the time the client answers.
@@ -295,8 +296,7 @@ async def test_a_server_that_ended_meanwhile_is_called_in_its_next_life_if_that_
 # --- how it is said
 
 
-async def test_a_url_gets_an_id_of_its_own_where_the_revision_wants_one() -> None:
-    stage = Stage()
+async def test_a_url_gets_an_id_of_its_own_where_the_revision_wants_one(stage: Stage) -> None:
     stage.require(a=URL, b=URL)
     ids = {question["params"]["elicitationId"] for question in await stage.asked(2)}
     assert len(ids) == 2
@@ -312,8 +312,7 @@ async def test_progress_of_the_second_call_comes_under_the_client_s_token_too() 
     assert stage.sink.messages("notify")[0]["params"]["progressToken"] == "mine"
 
 
-async def test_the_call_s_time_does_not_run_while_the_client_is_asked() -> None:
-    stage = Stage()
+async def test_the_call_s_time_does_not_run_while_the_client_is_asked(stage: Stage) -> None:
     stage.require(a=FORM)
     assert stage.call.waits_for_client
     stage.call.touched = 0.0

@@ -17,6 +17,12 @@ from unit.conversations import modern_script, until
 from unit.hub.outlets import Kept
 from unit.hub.whole_hub import ENVELOPE, PLENTY, Stage, answer
 
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path, a=PLENTY)
+
+
 # --- eras
 
 
@@ -28,9 +34,8 @@ from unit.hub.whole_hub import ENVELOPE, PLENTY, Stage, answer
     ],
 )
 async def test_a_method_of_the_other_era_is_not_found_and_not_forwarded(
-    tmp_path: Path, method: str, modern: bool
+    method: str, modern: bool, stage: Stage
 ) -> None:
-    stage = Stage(tmp_path, a=PLENTY)
     member, sink = stage.client()
     stage.ask(member, method, **({"_meta": ENVELOPE} if modern else {}))
     error = (await answer(sink))["error"]
@@ -71,8 +76,7 @@ async def test_a_bad_envelope_is_refused(tmp_path: Path, meta: dict[str, object]
 # --- ids
 
 
-async def test_an_id_in_flight_is_not_used_twice_and_the_first_goes_on(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, a=PLENTY)
+async def test_an_id_in_flight_is_not_used_twice_and_the_first_goes_on(stage: Stage) -> None:
     member, sink = stage.client()
     stage.ask(member, "tools/call", name="a__t")
     stage.ask(member, "ping")
@@ -103,8 +107,7 @@ async def test_a_response_to_nothing_is_finished_and_nothing_else(tmp_path: Path
 # --- notifications
 
 
-async def test_a_cancelled_call_is_withdrawn_and_that_of_another_session_is_not(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, a=PLENTY)
+async def test_a_cancelled_call_is_withdrawn_and_that_of_another_session_is_not(stage: Stage) -> None:
     (member, sink), (other, _) = stage.client(), stage.client()
     stage.ask(member, "tools/call", name="a__t")
     request = await stage.on("a", "tools/call")
@@ -117,8 +120,7 @@ async def test_a_cancelled_call_is_withdrawn_and_that_of_another_session_is_not(
     assert sink.heard("answer") == []
 
 
-async def test_a_call_that_is_cancelled_while_its_server_is_started_is_never_sent(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, a=PLENTY)
+async def test_a_call_that_is_cancelled_while_its_server_is_started_is_never_sent(stage: Stage) -> None:
     member, sink = stage.client()
     stage.ask(member, "tools/call", 1, name="a__t")
     stage.tell(member, "notifications/cancelled", requestId=1)
@@ -164,8 +166,7 @@ async def test_a_notice_that_hearth_does_not_know_goes_where_there_is_one_place_
 # --- what Hearth answers itself
 
 
-async def test_a_level_is_kept_set_on_what_is_used_and_checked(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, a=PLENTY)
+async def test_a_level_is_kept_set_on_what_is_used_and_checked(stage: Stage) -> None:
     member, sink = stage.client()
     stage.ask(member, "tools/list")
     await answer(sink)
@@ -180,8 +181,7 @@ async def test_a_level_is_kept_set_on_what_is_used_and_checked(tmp_path: Path) -
 # --- the whole hub
 
 
-async def test_a_session_that_leaves_takes_its_calls_questions_and_subscriptions_with_it(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, a=PLENTY)
+async def test_a_session_that_leaves_takes_its_calls_questions_and_subscriptions_with_it(stage: Stage) -> None:
     member, sink = stage.client()
     stage.ask(member, "resources/subscribe", 1, uri="r:1")
     await answer(sink)
@@ -195,8 +195,7 @@ async def test_a_session_that_leaves_takes_its_calls_questions_and_subscriptions
     assert len(sink.heard("answer")) == 1
 
 
-async def test_a_server_that_is_watched_is_started_again_when_it_ends(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, a=PLENTY)
+async def test_a_server_that_is_watched_is_started_again_when_it_ends(stage: Stage) -> None:
     member, sink = stage.client()
     stage.ask(member, "resources/subscribe", uri="r:1")
     await answer(sink)
@@ -207,8 +206,7 @@ async def test_a_server_that_is_watched_is_started_again_when_it_ends(tmp_path: 
     assert sink.messages("notify")[-1]["params"] == {"uri": "r:1"}
 
 
-async def test_a_change_of_a_server_s_list_is_told_to_who_has_seen_it(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, a=PLENTY)
+async def test_a_change_of_a_server_s_list_is_told_to_who_has_seen_it(stage: Stage) -> None:
     (member, sink), (_, others) = stage.client(), stage.client()
     stage.ask(member, "tools/list")
     await answer(sink)
@@ -219,8 +217,7 @@ async def test_a_change_of_a_server_s_list_is_told_to_who_has_seen_it(tmp_path: 
     assert others.said == []
 
 
-async def test_a_call_to_a_server_that_ends_is_an_error_and_the_next_finds_another_process(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, a=PLENTY)
+async def test_a_call_to_a_server_that_ends_is_an_error_and_the_next_finds_another_process(stage: Stage) -> None:
     member, sink = stage.client()
     stage.ask(member, "tools/call", 1, name="a__t")
     await stage.on("a", "tools/call")
@@ -313,9 +310,8 @@ URL = {"mode": "url", "message": "Go", "url": "https://x.example", "elicitationI
     [("tools/call", {"name": "a__t"}), ("prompts/get", {"name": "a__p"}), ("resources/read", {"uri": "r:1"})],
 )
 async def test_a_modern_client_s_retry_goes_on_with_its_parked_call(
-    tmp_path: Path, method: str, params: dict[str, object]
+    method: str, params: dict[str, object], stage: Stage
 ) -> None:
-    stage = Stage(tmp_path, a=PLENTY)
     member, sink = stage.client(initialized=False)
     stage.ask(member, method, 1, **params, _meta=RICH)
     request = await stage.on("a", method)
@@ -335,8 +331,7 @@ async def test_a_modern_client_s_retry_goes_on_with_its_parked_call(
     assert (await answer(sink, 4))["error"]["data"] == {"reason": "spent"}
 
 
-async def test_a_state_that_is_not_hearth_s_is_refused_where_the_server_cannot_have_given_it(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, a=PLENTY)
+async def test_a_state_that_is_not_hearth_s_is_refused_where_the_server_cannot_have_given_it(stage: Stage) -> None:
     member, sink = stage.client(initialized=False)
     stage.ask(member, "tools/call", name="a__t", requestState="foreign", _meta=RICH)
     assert (await answer(sink))["error"]["data"] == {"reason": "expired"}
@@ -345,8 +340,7 @@ async def test_a_state_that_is_not_hearth_s_is_refused_where_the_server_cannot_h
     assert (await stage.on("a", "tools/call"))["params"]["requestState"] == "mine"
 
 
-async def test_a_demand_for_urls_is_put_to_a_modern_client_and_the_call_made_afresh(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, a=PLENTY)
+async def test_a_demand_for_urls_is_put_to_a_modern_client_and_the_call_made_afresh(stage: Stage) -> None:
     member, sink = stage.client(initialized=False)
     stage.ask(member, "tools/call", 1, name="a__t", arguments={"x": 1}, _meta=RICH)
     first = await stage.on("a", "tools/call")
@@ -363,8 +357,7 @@ async def test_a_demand_for_urls_is_put_to_a_modern_client_and_the_call_made_afr
     assert (await answer(sink, 2))["result"]["content"] == []
 
 
-async def test_a_demand_for_urls_is_relayed_to_a_legacy_client_which_is_told_of_the_end_of_it(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, a=PLENTY)
+async def test_a_demand_for_urls_is_relayed_to_a_legacy_client_which_is_told_of_the_end_of_it(stage: Stage) -> None:
     (member, sink), (_, others) = stage.client(), stage.client()
     stage.ask(member, "tools/call", name="a__t")
     request = await stage.on("a", "tools/call")

@@ -60,6 +60,11 @@ def text(result: dict[str, Any]) -> str:
     return "\n".join(block["text"] for block in result["content"])
 
 
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path, files=FILES)
+
+
 def test_nothing_of_it_is_loaded_where_nobody_searches() -> None:
     code = "import sys, hearth.hub.hub; print([name for name in sys.modules if 'search' in name or 'sqlite' in name])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -69,15 +74,13 @@ def test_nothing_of_it_is_loaded_where_nobody_searches() -> None:
 # --- which list
 
 
-async def test_a_client_that_searches_is_listed_three_tools_and_nobody_is_started_for_it(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_a_client_that_searches_is_listed_three_tools_and_nobody_is_started_for_it(stage: Stage) -> None:
     member, sink = stage.client(mode=SEARCH)
     assert await listed(stage, member, sink) == FIVE
     assert stage.started() == []
 
 
-async def test_prompts_are_listed_as_ever(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_prompts_are_listed_as_ever(stage: Stage) -> None:
     member, sink = stage.client(mode=SEARCH)
     stage.ask(member, "prompts/list")
     assert [prompt["name"] for prompt in (await answer(sink))["result"]["prompts"]] == ["files__p"]
@@ -90,8 +93,7 @@ async def test_with_auto_the_number_of_tools_decides(tmp_path: Path, threshold: 
     assert (await listed(stage, member, sink) == FIVE) == searches
 
 
-async def test_a_client_that_does_not_say_has_the_mode_of_the_config_also_after_a_reload(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_a_client_that_does_not_say_has_the_mode_of_the_config_also_after_a_reload(stage: Stage) -> None:
     silent, sink = stage.client()
     firm, other = stage.client(mode=FULL)
     assert (silent.mode, firm.mode) == (FULL, FULL)
@@ -120,8 +122,7 @@ async def test_a_client_whose_tools_become_too_many_is_told_to_look_again(tmp_pa
     assert member.searches
 
 
-async def test_a_client_that_searches_is_not_told_of_tools_that_it_does_not_see(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_a_client_that_searches_is_not_told_of_tools_that_it_does_not_see(stage: Stage) -> None:
     member, sink = stage.client(mode=SEARCH)
     await listed(stage, member, sink)
     await said(stage, member, sink, "find_tools", query="read")
@@ -134,8 +135,7 @@ async def test_a_client_that_searches_is_not_told_of_tools_that_it_does_not_see(
 
 
 @pytest.mark.parametrize("mode", [FULL, SEARCH])
-async def test_the_instructions_of_who_searches_say_how(tmp_path: Path, mode: str) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_the_instructions_of_who_searches_say_how(mode: str, stage: Stage) -> None:
     member, sink = stage.client(initialized=False, mode=mode)
     stage.ask(member, "initialize", protocolVersion="2025-11-25", capabilities={})
     stage.ask(member, "server/discover", id=2, _meta=ENVELOPE)
@@ -238,8 +238,7 @@ async def test_where_nothing_can_be_searched_the_reason_is_the_answer(
     assert (await answer(sink))["error"]["message"] == "tools cannot be searched: no FTS5"
 
 
-async def test_indexes_are_bounded(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_indexes_are_bounded(stage: Stage) -> None:
     member, sink = stage.client(mode=SEARCH)
     await said(stage, member, sink, "find_tools", query="x")
     kept = stage.hub._router._search
@@ -251,8 +250,7 @@ async def test_indexes_are_bounded(tmp_path: Path) -> None:
 # --- describing
 
 
-async def test_definitions_are_those_of_the_list(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_definitions_are_those_of_the_list(stage: Stage) -> None:
     member, sink = stage.client(mode=SEARCH)
     described = await said(stage, member, sink, "describe_tools", names=["files__read_file"])
     full, other = stage.client()
@@ -262,8 +260,7 @@ async def test_definitions_are_those_of_the_list(tmp_path: Path) -> None:
     assert "isError" not in described
 
 
-async def test_names_that_nobody_has_are_told_with_the_nearest(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_names_that_nobody_has_are_told_with_the_nearest(stage: Stage) -> None:
     member, sink = stage.client(mode=SEARCH)
     described = await said(stage, member, sink, "describe_tools", names=["read_file"])
     assert described["isError"] is True
@@ -278,8 +275,7 @@ READ = {"name": "files__read_file", "arguments": {"path": "/x"}}
 
 
 @pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
-async def test_a_call_through_call_tool_is_the_direct_one_to_its_server_and_back(tmp_path: Path, era: str) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_a_call_through_call_tool_is_the_direct_one_to_its_server_and_back(era: str, stage: Stage) -> None:
     member, sink = stage.client(mode=SEARCH)
     stage.ask(member, "tools/call", id="a", **params(era, name="call_tool", arguments=CALL))
     through = await stage.on("files", "tools/call")
@@ -296,9 +292,8 @@ async def test_a_call_through_call_tool_is_the_direct_one_to_its_server_and_back
 @pytest.mark.parametrize("is_running", [False, True])
 @pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
 async def test_a_tool_is_called_only_by_the_one_that_fits_its_annotations(
-    tmp_path: Path, era: str, is_running: bool
+    era: str, is_running: bool, stage: Stage
 ) -> None:
-    stage = Stage(tmp_path, files=FILES)
     member, sink = stage.client(mode=SEARCH)
     if is_running:
         stage.ask(member, "tools/call", id="b", **params(era, name="call_tool_read", arguments=READ))
@@ -318,8 +313,7 @@ async def test_a_tool_is_called_only_by_the_one_that_fits_its_annotations(
     assert request["params"] == {"name": "write_file", "arguments": {"path": "/x"}}
 
 
-async def test_a_resent_call_runs_again_only_if_the_tool_behind_it_may(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_a_resent_call_runs_again_only_if_the_tool_behind_it_may(stage: Stage) -> None:
     member, sink = stage.client(mode=SEARCH)
     for id, tool in (("w", "write_file"), ("r", "read_file")):
         arguments = {"name": f"files__{tool}", "arguments": {"path": "/x"}}
@@ -331,16 +325,14 @@ async def test_a_resent_call_runs_again_only_if_the_tool_behind_it_may(tmp_path:
     assert "may or may not have run" in refused["error"]["message"]
 
 
-async def test_finding_again_harms_nobody(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_finding_again_harms_nobody(stage: Stage) -> None:
     member, sink = stage.client(mode=SEARCH)
     given = {"name": "find_tools", "arguments": {"query": "read"}}
     stage.receive(member, {"id": 1, "method": "tools/call", "params": given}, resent=True)
     assert "files__read_file" in text((await answer(sink))["result"])
 
 
-async def test_progress_and_cancellation_are_those_of_the_direct_call(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_progress_and_cancellation_are_those_of_the_direct_call(stage: Stage) -> None:
     member, sink = stage.client(mode=SEARCH)
     stage.ask(member, "tools/call", id="a", name="call_tool", arguments=CALL, _meta={"progressToken": "mine"})
     request = await stage.on("files", "tools/call")
@@ -355,8 +347,7 @@ async def test_progress_and_cancellation_are_those_of_the_direct_call(tmp_path: 
 
 
 @pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
-async def test_a_name_that_nobody_has_is_a_result_with_the_nearest_names(tmp_path: Path, era: str) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_a_name_that_nobody_has_is_a_result_with_the_nearest_names(era: str, stage: Stage) -> None:
     member, sink = stage.client(mode=SEARCH)
     inner = {"name": "files__wrte_file", "arguments": {}}
     stage.ask(member, "tools/call", **params(era, name="call_tool", arguments=inner))
@@ -366,15 +357,13 @@ async def test_a_name_that_nobody_has_is_a_result_with_the_nearest_names(tmp_pat
     assert ("resultType" in result) == (era == versions.MODERN)
 
 
-async def test_a_tool_may_still_be_called_by_its_name(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_a_tool_may_still_be_called_by_its_name(stage: Stage) -> None:
     member, _ = stage.client(mode=SEARCH)
     stage.ask(member, "tools/call", **CALL)
     assert (await stage.on("files", "tools/call"))["params"]["name"] == "write_file"
 
 
-async def test_who_does_not_search_has_no_such_tools(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_who_does_not_search_has_no_such_tools(stage: Stage) -> None:
     member, sink = stage.client()
     stage.ask(member, "tools/call", name="find_tools", arguments={"query": "x"})
     assert (await answer(sink))["error"] == {"code": -32602, "message": "unknown tool: find_tools"}
@@ -401,15 +390,13 @@ async def test_with_auto_and_few_tools_it_is_the_servers_own(tmp_path: Path) -> 
     assert (await stage.on("alike", "tools/call"))["params"] == {"name": "find_tools", "arguments": {"q": 1}}
 
 
-async def test_with_auto_a_client_that_has_the_three_from_another_daemon_may_go_on_with_them(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_with_auto_a_client_that_has_the_three_from_another_daemon_may_go_on_with_them(stage: Stage) -> None:
     member, _ = stage.client(mode=AUTO)
     stage.ask(member, "tools/call", name="call_tool", arguments=CALL)
     assert (await stage.on("files", "tools/call"))["params"]["name"] == "write_file"
 
 
-async def test_what_a_list_of_search_tools_contains_is_no_other_lists_content(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, files=FILES)
+async def test_what_a_list_of_search_tools_contains_is_no_other_lists_content(stage: Stage) -> None:
     member, sink = stage.client(mode=SEARCH)
     await listed(stage, member, sink)
     assert member.seen[TOOLS] != stage.hub._catalogue.view(member).content[TOOLS]

@@ -21,11 +21,16 @@ from unit.conversations import Recorded, until
 from unit.hub.server_messages_stage import ALL, ELICIT, FORM, ROOTS, SAMPLE, Stage
 from unit.hub.stage import client, instance, server
 
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
 # --- questions to legacy clients
 
 
-async def test_a_question_reaches_the_session_that_caused_it_and_its_answer_the_server(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+async def test_a_question_reaches_the_session_that_caused_it_and_its_answer_the_server(stage: Stage) -> None:
     (member, sink), (_, others) = stage.client(), stage.client()
     call = stage.call(member)
     stage.ask()
@@ -39,9 +44,8 @@ async def test_a_question_reaches_the_session_that_caused_it_and_its_answer_the_
 
 
 async def test_a_server_that_repeats_its_question_without_end_is_logged_a_few_times(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture, stage: Stage
 ) -> None:
-    stage = Stage(tmp_path)
     member, sink = stage.client()
     stage.call(member)
     with caplog.at_level(logging.WARNING):
@@ -54,22 +58,19 @@ async def test_a_server_that_repeats_its_question_without_end_is_logged_a_few_ti
     assert (await stage.answer())["result"] == {"action": "decline"}
 
 
-async def test_a_client_s_error_is_the_server_s(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+async def test_a_client_s_error_is_the_server_s(stage: Stage) -> None:
     member, sink = stage.asked()
     stage.reply(member, await stage.question(sink), error={"code": -1, "message": "no"})
     assert (await stage.answer())["error"] == {"code": -1, "message": "no"}
 
 
-async def test_an_answer_that_is_none_is_an_error_to_the_server(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+async def test_an_answer_that_is_none_is_an_error_to_the_server(stage: Stage) -> None:
     member, sink = stage.asked()
     stage.reply(member, await stage.question(sink), result={"action": "maybe"})
     assert (await stage.answer())["error"]["code"] == -32603
 
 
-async def test_an_ambiguous_question_is_an_error_and_nobody_sees_it(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+async def test_an_ambiguous_question_is_an_error_and_nobody_sees_it(stage: Stage) -> None:
     (one, heard), (other, others) = stage.client(), stage.client()
     for member in (one, other):
         stage.call(member)
@@ -78,8 +79,7 @@ async def test_an_ambiguous_question_is_an_error_and_nobody_sees_it(tmp_path: Pa
     assert heard.said == others.said == []
 
 
-async def test_where_the_stream_tells_nobody_is_ambiguous(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+async def test_where_the_stream_tells_nobody_is_ambiguous(stage: Stage) -> None:
     (one, heard), (other, others) = stage.client(), stage.client()
     for member in (one, other):
         stage.call(member)
@@ -91,8 +91,7 @@ async def test_where_the_stream_tells_nobody_is_ambiguous(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("users", [0, 1, 2])
-async def test_a_question_out_of_the_blue_is_for_the_only_session_that_ever_was(tmp_path: Path, users: int) -> None:
-    stage = Stage(tmp_path)
+async def test_a_question_out_of_the_blue_is_for_the_only_session_that_ever_was(users: int, stage: Stage) -> None:
     clients = [stage.client() for _ in range(users)]
     stage.ask()
     if users == 1:
@@ -113,9 +112,8 @@ async def test_a_question_out_of_the_blue_is_for_the_only_session_that_ever_was(
     ],
 )
 async def test_a_client_that_cannot_be_asked_is_not_and_the_server_is_told_why(
-    tmp_path: Path, declared: bytes, version: str, method: str, reason: str
+    declared: bytes, version: str, method: str, reason: str, stage: Stage
 ) -> None:
-    stage = Stage(tmp_path)
     member, sink = stage.client(declared=declared, version=version)
     call = stage.call(member)
     stage.ask(method)
@@ -125,15 +123,13 @@ async def test_a_client_that_cannot_be_asked_is_not_and_the_server_is_told_why(
     assert call.is_open
 
 
-async def test_what_no_client_can_be_asked_for_is_no_method(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+async def test_what_no_client_can_be_asked_for_is_no_method(stage: Stage) -> None:
     _, sink = stage.asked("made/up")
     assert (await stage.answer())["error"]["code"] == -32601
     assert (sink.said, stage.server.mode) == ([], "shared")
 
 
-async def test_a_second_question_by_the_same_id_is_not_answered(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+async def test_a_second_question_by_the_same_id_is_not_answered(stage: Stage) -> None:
     member, sink = stage.client()
     stage.call(member)
     for id in (1, 1, "1"):
@@ -173,8 +169,7 @@ async def test_a_server_has_only_so_many_questions_open_and_another_as_many_agai
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-async def test_cancelling_the_call_withdraws_the_question_and_answers_the_server(tmp_path: Path, at_once: bool) -> None:
-    stage = Stage(tmp_path)
+async def test_cancelling_the_call_withdraws_the_question_and_answers_the_server(at_once: bool, stage: Stage) -> None:
     member, sink = stage.client()
     call = stage.call(member)
     stage.ask()
@@ -186,10 +181,7 @@ async def test_cancelling_the_call_withdraws_the_question_and_answers_the_server
     assert stage.relay._open == {}
 
 
-async def test_a_question_that_the_server_withdraws_is_withdrawn_from_the_client_and_not_answered(
-    tmp_path: Path,
-) -> None:
-    stage = Stage(tmp_path)
+async def test_a_question_that_the_server_withdraws_is_withdrawn_from_the_client_and_not_answered(stage: Stage) -> None:
     member, sink = stage.client()
     call = stage.call(member)
     stage.ask(id=7)
@@ -202,8 +194,7 @@ async def test_a_question_that_the_server_withdraws_is_withdrawn_from_the_client
     assert (stage.connection.answers, call.is_open) == ([], True)
 
 
-async def test_the_id_of_a_withdrawn_question_is_free_at_once(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+async def test_the_id_of_a_withdrawn_question_is_free_at_once(stage: Stage) -> None:
     member, sink = stage.asked(id=7)
     await stage.question(sink)
     stage.tell("notifications/cancelled", {"requestId": 7})
@@ -213,8 +204,7 @@ async def test_the_id_of_a_withdrawn_question_is_free_at_once(tmp_path: Path) ->
     assert (await stage.answer())["result"] == {"action": "decline"}
 
 
-async def test_a_server_that_is_gone_needs_no_answers_and_its_clients_are_told(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+async def test_a_server_that_is_gone_needs_no_answers_and_its_clients_are_told(stage: Stage) -> None:
     member, sink = stage.client()
     stage.ask()
     await stage.question(sink)
@@ -237,9 +227,8 @@ def message(level: str = "info") -> dict[str, object]:
     ("threshold", "level", "heard"), [(None, "debug", True), ("warning", "info", False), ("warning", "error", True)]
 )
 async def test_a_message_reaches_the_session_that_caused_it_from_its_level_on(
-    tmp_path: Path, threshold: str | None, level: str, heard: bool
+    threshold: str | None, level: str, heard: bool, stage: Stage
 ) -> None:
-    stage = Stage(tmp_path)
     (member, sink), (_, others) = stage.client(), stage.client()
     member.log_level = threshold
     stage.call(member)
@@ -250,9 +239,8 @@ async def test_a_message_reaches_the_session_that_caused_it_from_its_level_on(
 
 @pytest.mark.parametrize(("named", "heard"), [(None, False), ("info", True), ("error", False)])
 async def test_a_modern_client_hears_only_for_requests_that_named_a_level(
-    tmp_path: Path, named: str | None, heard: bool
+    named: str | None, heard: bool, stage: Stage
 ) -> None:
-    stage = Stage(tmp_path)
     member, sink = stage.client(versions.MODERN)
     stage.tell("notifications/message", message())
     stage.call(member, level=named)
@@ -260,8 +248,7 @@ async def test_a_modern_client_hears_only_for_requests_that_named_a_level(
     assert len(sink.heard("notify")) == heard
 
 
-async def test_a_message_while_a_call_is_parked_is_dropped(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+async def test_a_message_while_a_call_is_parked_is_dropped(stage: Stage) -> None:
     member, sink = stage.client(versions.MODERN)
     stage.call(member, level="debug")
     stage.ask()
@@ -269,8 +256,7 @@ async def test_a_message_while_a_call_is_parked_is_dropped(tmp_path: Path) -> No
     assert sink.heard("notify") == []
 
 
-async def test_an_ambiguous_message_reaches_nobody(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+async def test_an_ambiguous_message_reaches_nobody(stage: Stage) -> None:
     clients = [stage.client() for _ in range(2)]
     stage.tell("notifications/message", message())
     for member, _ in clients:
@@ -281,8 +267,7 @@ async def test_an_ambiguous_message_reaches_nobody(tmp_path: Path) -> None:
     assert [len(sink.heard("notify")) for _, sink in clients] == [0, 1]
 
 
-async def test_the_only_session_hears_what_is_said_when_nobody_waits(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+async def test_the_only_session_hears_what_is_said_when_nobody_waits(stage: Stage) -> None:
     _, sink = stage.client()
     stage.tell("notifications/message", message())
     assert len(sink.heard("notify")) == 1
@@ -291,8 +276,7 @@ async def test_the_only_session_hears_what_is_said_when_nobody_waits(tmp_path: P
 # --- the rest
 
 
-async def test_the_end_of_a_visit_is_told_to_who_was_sent_there(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+async def test_the_end_of_a_visit_is_told_to_who_was_sent_there(stage: Stage) -> None:
     (member, sink), (_, others) = stage.client(), stage.client()
     stage.call(member)
     stage.ask(params={"mode": "url", "message": "Go", "url": "https://x", "elicitationId": "e1"})
@@ -342,8 +326,7 @@ def test_the_oldest_are_forgotten_when_there_are_too_many() -> None:
 # --- modern clients
 
 
-async def test_a_question_in_a_modern_client_s_call_parks_it(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+async def test_a_question_in_a_modern_client_s_call_parks_it(stage: Stage) -> None:
     member, sink = stage.client(versions.MODERN)
     stage.call(member)
     stage.ask(id=7)
@@ -366,8 +349,7 @@ async def test_more_than_a_client_may_park_is_refused_to_the_server(tmp_path: Pa
     assert (call.is_open, sink.said) == (True, [])
 
 
-async def test_nobody_is_asked_in_the_midst_of_what_a_modern_client_cannot_retry(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+async def test_nobody_is_asked_in_the_midst_of_what_a_modern_client_cannot_retry(stage: Stage) -> None:
     member, sink = stage.client(versions.MODERN)
     stage.call(member, "completion/complete")
     stage.ask()
@@ -375,8 +357,7 @@ async def test_nobody_is_asked_in_the_midst_of_what_a_modern_client_cannot_retry
     assert sink.said == []
 
 
-async def test_a_modern_client_is_never_asked_out_of_the_blue(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+async def test_a_modern_client_is_never_asked_out_of_the_blue(stage: Stage) -> None:
     _, sink = stage.client(versions.MODERN)
     stage.ask()
     assert "error" in await stage.answer()
@@ -398,9 +379,8 @@ async def test_a_modern_client_is_never_asked_out_of_the_blue(tmp_path: Path) ->
     ],
 )
 async def test_a_server_that_asks_is_shared_more_narrowly_afterwards(
-    tmp_path: Path, method: str, cause: int | None, mode: str
+    method: str, cause: int | None, mode: str, stage: Stage
 ) -> None:
-    stage = Stage(tmp_path)
     # Tried in the modern era already.
     stage.server._traits.note_era(stage.server.spec, versions.MODERN, versions.LEGACY)
     stage.call(stage.client()[0])

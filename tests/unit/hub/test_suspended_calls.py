@@ -21,11 +21,16 @@ from unit.conversations import Recorded, until
 from unit.hub.stage import client, opened
 from unit.hub.suspended_stage import ACCEPT, ALL, ASKED, Stage, keys
 
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
 # --- one round
 
 
-async def test_a_question_parks_the_call_and_the_retry_brings_the_answer_to_the_server() -> None:
-    stage = Stage()
+async def test_a_question_parks_the_call_and_the_retry_brings_the_answer_to_the_server(stage: Stage) -> None:
     stage.ask(stage.call())
     required = stage.result()
     assert required["resultType"] == "input_required"
@@ -46,8 +51,7 @@ async def test_a_question_parks_the_call_and_the_retry_brings_the_answer_to_the_
     assert len(stage.parking) == 0
 
 
-async def test_questions_that_come_meanwhile_are_for_the_next_round() -> None:
-    stage = Stage()
+async def test_questions_that_come_meanwhile_are_for_the_next_round(stage: Stage) -> None:
     parked = stage.ask(stage.call(), "first")
     stage.ask(parked, "second")
     first = stage.result()
@@ -59,8 +63,7 @@ async def test_questions_that_come_meanwhile_are_for_the_next_round() -> None:
     assert [answer["id"] for answer in stage.connection.answers] == ["first"]
 
 
-async def test_what_finishes_while_it_is_parked_is_kept_for_the_retry() -> None:
-    stage = Stage()
+async def test_what_finishes_while_it_is_parked_is_kept_for_the_retry(stage: Stage) -> None:
     stage.ask(stage.call())
     required = stage.result()
     stage.connection.give(1, {"content": [{"type": "text", "text": "done"}]})
@@ -71,8 +74,7 @@ async def test_what_finishes_while_it_is_parked_is_kept_for_the_retry() -> None:
     assert stage.settled == ["q"]
 
 
-async def test_a_server_that_ends_while_a_call_is_parked_is_told_of_at_the_retry() -> None:
-    stage = Stage()
+async def test_a_server_that_ends_while_a_call_is_parked_is_told_of_at_the_retry(stage: Stage) -> None:
     stage.ask(stage.call())
     required = stage.result()
     stage.connection.end("it fell over")
@@ -81,8 +83,7 @@ async def test_a_server_that_ends_while_a_call_is_parked_is_told_of_at_the_retry
     assert len(stage.parking) == 0
 
 
-async def test_an_error_after_the_retry_names_the_resource_as_the_client_does() -> None:
-    stage = Stage()
+async def test_an_error_after_the_retry_names_the_resource_as_the_client_does(stage: Stage) -> None:
     call = stage.call(method="resources/read", asked={"uri": "hearth:s:r:1"})
     stage.ask(call)
     required = stage.result()
@@ -93,8 +94,7 @@ async def test_an_error_after_the_retry_names_the_resource_as_the_client_does() 
     assert (error["code"], error["data"]) == (-32602, {"uri": "hearth:s:r:1"})
 
 
-async def test_a_question_that_the_server_withdraws_needs_no_answer() -> None:
-    stage = Stage()
+async def test_a_question_that_the_server_withdraws_needs_no_answer(stage: Stage) -> None:
     parked = stage.ask(stage.call())
     required = stage.result()
     for id in (b'"other"', b'"q"'):
@@ -104,8 +104,7 @@ async def test_a_question_that_the_server_withdraws_needs_no_answer() -> None:
     assert stage.connection.answers == []
 
 
-async def test_an_answer_that_the_server_s_revision_has_no_words_for_is_an_error_to_it() -> None:
-    stage = Stage()
+async def test_an_answer_that_the_server_s_revision_has_no_words_for_is_an_error_to_it(stage: Stage) -> None:
     assert stage.instance.catalog
     stage.instance.catalog.version = "2025-03-26"
     stage.ask(stage.call(), method="sampling/createMessage")
@@ -118,8 +117,9 @@ async def test_an_answer_that_the_server_s_revision_has_no_words_for_is_an_error
 # --- who is attached
 
 
-async def test_progress_is_told_under_the_token_of_the_request_that_waits_and_to_nobody_while_it_is_parked() -> None:
-    stage = Stage()
+async def test_progress_is_told_under_the_token_of_the_request_that_waits_and_to_nobody_while_it_is_parked(
+    stage: Stage,
+) -> None:
     stage.ask(stage.call(token=b'"first"'))
     required = stage.result()
     stage.connection.say("notifications/progress", {"progressToken": 1, "progress": 1})
@@ -129,8 +129,7 @@ async def test_progress_is_told_under_the_token_of_the_request_that_waits_and_to
     assert [item["params"]["progressToken"] for item in stage.sink.messages("notify")] == ["second"]
 
 
-async def test_what_the_retry_declares_counts_for_what_is_asked_next() -> None:
-    stage = Stage()
+async def test_what_the_retry_declares_counts_for_what_is_asked_next(stage: Stage) -> None:
     parked = stage.ask(stage.call())
     stage.ask(parked, "roots", "roots/list")
     required = stage.result()
@@ -142,8 +141,7 @@ async def test_what_the_retry_declares_counts_for_what_is_asked_next() -> None:
     assert len(stage.sink.messages("answer")) == 1
 
 
-async def test_a_client_that_cannot_be_asked_stays_attached_and_the_server_is_refused() -> None:
-    stage = Stage()
+async def test_a_client_that_cannot_be_asked_stays_attached_and_the_server_is_refused(stage: Stage) -> None:
     call = stage.call(declared=b"{}")
     stage.ask(call)
     assert "has not declared elicitation" in stage.connection.answers[0]["error"]["message"]
@@ -152,8 +150,7 @@ async def test_a_client_that_cannot_be_asked_stays_attached_and_the_server_is_re
     assert stage.result()["content"] == []
 
 
-async def test_the_time_that_it_was_parked_is_not_the_call_s() -> None:
-    stage = Stage()
+async def test_the_time_that_it_was_parked_is_not_the_call_s(stage: Stage) -> None:
     call = stage.call()
     assert call.attempt is not None
     begun = call.attempt.started - 60.0
@@ -167,8 +164,7 @@ async def test_the_time_that_it_was_parked_is_not_the_call_s() -> None:
     assert again.touched >= again.attempt.started
 
 
-async def test_cancelling_the_retry_cancels_the_server_s_call() -> None:
-    stage = Stage()
+async def test_cancelling_the_retry_cancels_the_server_s_call(stage: Stage) -> None:
     stage.ask(stage.call())
     required = stage.result()
     stage.retry(required, **{keys(required)[0]: ACCEPT}).cancel()
@@ -181,8 +177,7 @@ async def test_cancelling_the_retry_cancels_the_server_s_call() -> None:
 URL = Question("elicitation/create", b'{"mode":"url","message":"Go","url":"https://x.example","elicitationId":"e1"}')
 
 
-async def test_a_demanded_url_is_visited_before_the_call_is_made_afresh() -> None:
-    stage = Stage()
+async def test_a_demanded_url_is_visited_before_the_call_is_made_afresh(stage: Stage) -> None:
     stage.parking.take(stage.call()).demanded([URL])
     required = stage.result()
     (request,) = required["inputRequests"].values()
@@ -199,8 +194,7 @@ async def test_a_demanded_url_is_visited_before_the_call_is_made_afresh() -> Non
     assert json.loads(bytes(call.request.params["arguments"])) == {"a": 1}
 
 
-async def test_a_url_that_was_complete_before_the_retry_is_not_waited_for() -> None:
-    stage = Stage()
+async def test_a_url_that_was_complete_before_the_retry_is_not_waited_for(stage: Stage) -> None:
     stage.parking.take(stage.call()).demanded([URL])
     stage.parking.completed(stage.connection, "e1")
     required = stage.result()
@@ -208,8 +202,7 @@ async def test_a_url_that_was_complete_before_the_retry_is_not_waited_for() -> N
     assert stage.desk.again == [call]
 
 
-async def test_an_error_in_the_midst_that_demands_urls_is_taken_as_one() -> None:
-    stage = Stage()
+async def test_an_error_in_the_midst_that_demands_urls_is_taken_as_one(stage: Stage) -> None:
     stage.parking.take(stage.call())
     elicitation = {"mode": "url", "message": "Go", "url": "https://x", "elicitationId": "e1"}
     stage.connection.refuse(1, -32042, "visit", {"elicitations": [elicitation]})
@@ -228,8 +221,7 @@ async def test_a_completion_that_nobody_announces_is_taken_for_granted_after_a_w
 
 
 @pytest.mark.parametrize("when", ["before the retry", "after it"])
-async def test_a_server_that_is_gone_will_not_announce_anything(when: str) -> None:
-    stage = Stage()
+async def test_a_server_that_is_gone_will_not_announce_anything(when: str, stage: Stage) -> None:
     stage.parking.take(stage.call()).demanded([URL])
     required = stage.result()
     if when == "before the retry":
@@ -243,8 +235,7 @@ async def test_a_server_that_is_gone_will_not_announce_anything(when: str) -> No
     assert stage.desk.again == [call]
 
 
-async def test_a_declined_url_fails_the_call() -> None:
-    stage = Stage()
+async def test_a_declined_url_fails_the_call(stage: Stage) -> None:
     stage.parking.take(stage.call()).demanded([URL])
     required = stage.result()
     stage.retry(required, **{keys(required)[0]: {"action": "decline"}})
@@ -252,8 +243,7 @@ async def test_a_declined_url_fails_the_call() -> None:
     assert len(stage.parking) == 0
 
 
-async def test_a_client_that_takes_no_urls_is_told_what_it_would_need() -> None:
-    stage = Stage()
+async def test_a_client_that_takes_no_urls_is_told_what_it_would_need(stage: Stage) -> None:
     stage.parking.take(stage.call(declared=b'{"elicitation":{}}')).demanded([URL])
     error = stage.sink.messages("answer")[-1]["error"]
     assert error["code"] == versions.MISSING_CAPABILITY
@@ -261,8 +251,7 @@ async def test_a_client_that_takes_no_urls_is_told_what_it_would_need() -> None:
     assert len(stage.parking) == 0
 
 
-async def test_a_failure_of_an_attached_call_is_the_client_s_error() -> None:
-    stage = Stage()
+async def test_a_failure_of_an_attached_call_is_the_client_s_error(stage: Stage) -> None:
     stage.parking.take(stage.call()).failed(UpstreamError("it fell over"))
     assert stage.sink.messages("answer")[-1]["error"]["message"] == "it fell over"
 
@@ -270,8 +259,7 @@ async def test_a_failure_of_an_attached_call_is_the_client_s_error() -> None:
 # --- states that are not good
 
 
-async def test_a_state_is_good_once() -> None:
-    stage = Stage()
+async def test_a_state_is_good_once(stage: Stage) -> None:
     stage.ask(stage.call())
     required = stage.result()
     stage.retry(required)
@@ -289,8 +277,9 @@ async def test_a_state_is_good_once() -> None:
         ({"member": "another"}, "principal"),
     ],
 )
-async def test_a_state_is_good_for_that_client_and_that_call_only(change: dict[str, Any], reason: str) -> None:
-    stage = Stage()
+async def test_a_state_is_good_for_that_client_and_that_call_only(
+    change: dict[str, Any], reason: str, stage: Stage
+) -> None:
     stage.ask(stage.call())
     if "member" in change:
         change["member"] = client(versions.MODERN)[0]
@@ -304,23 +293,22 @@ async def test_a_state_is_good_for_that_client_and_that_call_only(change: dict[s
     assert len(stage.connection.answers) == 1
 
 
-async def test_a_state_that_is_no_string_is_refused() -> None:
-    stage = Stage()
+async def test_a_state_that_is_no_string_is_refused(stage: Stage) -> None:
     call = opened(stage.member, era=versions.MODERN)
     with pytest.raises(MessageError, match="string"):
         stage.parking.retry(call, "tools/call", json.split(json.dumps({**ASKED, "requestState": 7})))
 
 
 @pytest.mark.parametrize("params", [{}, {"requestState": "foreign"}])
-async def test_a_state_of_somebody_else_s_making_is_not_hearth_s_to_open(params: dict[str, object]) -> None:
-    stage = Stage()
+async def test_a_state_of_somebody_else_s_making_is_not_hearth_s_to_open(
+    params: dict[str, object], stage: Stage
+) -> None:
     call = opened(stage.member, era=versions.MODERN)
     assert stage.parking.retry(call, "tools/call", json.split(json.dumps({**ASKED, **params}))) is False
     assert call.is_open
 
 
-async def test_a_response_that_is_none_is_refused_and_may_be_mended() -> None:
-    stage = Stage()
+async def test_a_response_that_is_none_is_refused_and_may_be_mended(stage: Stage) -> None:
     stage.ask(stage.call())
     required = stage.result()
     with pytest.raises(MessageError, match=keys(required)[0]):
@@ -350,8 +338,7 @@ async def test_a_call_whose_client_never_comes_back_is_given_up(method: str, ans
     assert caught.value.data == {"reason": "expired"}
 
 
-async def test_patience_begins_anew_with_every_round_and_ends_with_the_retry() -> None:
-    stage = Stage()
+async def test_patience_begins_anew_with_every_round_and_ends_with_the_retry(stage: Stage) -> None:
     parked = stage.ask(stage.call())
     first = parked._timer
     stage.ask(parked, "second")
@@ -367,8 +354,7 @@ async def test_patience_begins_anew_with_every_round_and_ends_with_the_retry() -
     assert parked._timer.cancelled()
 
 
-async def test_a_client_that_leaves_takes_its_parked_calls_with_it_and_no_others() -> None:
-    stage = Stage()
+async def test_a_client_that_leaves_takes_its_parked_calls_with_it_and_no_others(stage: Stage) -> None:
     other, others = client(versions.MODERN, declared=ALL)
     stage.ask(stage.call(), "mine")
     stage.ask(stage.call(other), "theirs")
