@@ -85,8 +85,7 @@ class ClientRequests:
 
     def receive_answer(self, session: Session, message: json.Message) -> None:
         """Take a client's response. A response to another daemon's question, or from another session, is dropped."""
-        question = values.text(message.id)
-        asked, future = self._open.get(question or "", (None, None))
+        asked, future = self._open.get(values.text(message.id) or "", (None, None))
         if asked is session and future and not future.done():
             future.set_result(message)
 

@@ -52,8 +52,7 @@ class InputRequiredLoop:
 
     def go_round(self, call: Call, result: RawBytes) -> None:
         """Ask the client for the input that the server requires for the call."""
-        task = asyncio.create_task(guarded(self._go_round(call, result), call))
-        call.attach(task)
+        call.attach(asyncio.create_task(guarded(self._go_round(call, result), call)))
 
     async def _go_round(self, call: Call, result: RawBytes) -> None:
         try:

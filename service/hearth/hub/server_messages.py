@@ -294,8 +294,7 @@ class ServerMessages:
         """Forward an unknown notification to the only session that it can be meant for, or to none."""
         session = sole_session(instance)
         if session and message.method and session.era == instance.era:
-            body = translate.notification_params(params)
-            session.sink.notify(messages.notification(message.method, body))
+            session.sink.notify(messages.notification(message.method, translate.notification_params(params)))
 
 
 def _names_folders(instance: Instance) -> bool:

@@ -261,8 +261,7 @@ class SuspendedCall:
 
     def _expire(self) -> None:
         # A little later than the promised time: clocks and timers round differently.
-        instructions = self._machine.expired(max(monotonic(), self._machine.expires))
-        self._perform(instructions)
+        self._perform(self._machine.expired(max(monotonic(), self._machine.expires)))
         if self._machine.state is suspended.SuspendedState.DONE:
             self._end()
 

@@ -67,8 +67,7 @@ Row = tuple[Sequence[str], float | Durations]
 
 async def serve(request: "Request") -> None:
     """Answer one scrape in the format that it asks for."""
-    sizes = await _LOOK.at_processes(request.app)
-    rows = collect(request.app, sizes)
+    rows = collect(request.app, await _LOOK.at_processes(request.app))
     encode, kind = choose_encoder(request.headers.get("accept", ""))
     body = await asyncio.to_thread(lambda: encode(_registry(rows)))
     await request.answer(200, body, kind=kind.encode())
