@@ -289,8 +289,7 @@ def test_a_server_that_asks_for_what_the_client_declared_gets_the_client_s_answe
     for one in (client, other):
         one.initialize(capabilities={capability: {}})
     call = client.begin_call("ask__ask", method=method)
-    question = client.next_called(method)
-    client.send({"jsonrpc": "2.0", "id": question["id"], "result": result})
+    client.send({"jsonrpc": "2.0", "id": client.next_called(method)["id"], "result": result})
     assert json.loads(text_of(client.answer_to(call)))["result"] == result
     assert other.ask("ping")["result"] == {}
     assert other.aside == []

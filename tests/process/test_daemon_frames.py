@@ -18,8 +18,7 @@ HEADER_LIMIT_BYTES = 1 << 16
 
 def test_every_line_of_a_very_long_message_is_finished_once_and_the_message_answered_once(scratch: Scratch) -> None:
     client = scratch.serve({"echo": server("echo")}).frames()
-    arguments = {"text": "heard", "padding": list(range(LINES))}
-    params = {"name": "echo__echo", "arguments": arguments}
+    params = {"name": "echo__echo", "arguments": {"text": "heard", "padding": list(range(LINES))}}
     message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, indent=1)
     for line in message.split("\n"):
         client.send_line(line.encode())

@@ -67,8 +67,7 @@ def wire(request: pytest.FixtureRequest) -> str:
 
 
 def call(ask: Ask, tool: str, **arguments: object) -> Any:
-    answer = ask("tools/call", {"name": tool, "arguments": arguments})
-    return answer["result"]
+    return ask("tools/call", {"name": tool, "arguments": arguments})["result"]
 
 
 def link_in(result: Message) -> str:

@@ -200,8 +200,7 @@ def test_what_cannot_be_passed_on_is_refused_to_the_right_id(
 )  # fmt: skip
 def test_an_id_comes_back_as_it_was_written(recorded: Scratch, client: Client, id: bytes) -> None:
     client.send_line(call_with(b"{}", id))
-    line = client.receive_line()
-    assert line.startswith(b'{"jsonrpc":"2.0","id":' + id + b',"result":')
+    assert client.receive_line().startswith(b'{"jsonrpc":"2.0","id":' + id + b',"result":')
     # The server never sees a client's id: two clients may use the same.
     assert isinstance(json.loads(last_line(recorded))["id"], int)
 
@@ -228,8 +227,7 @@ def test_unknown_members_of_the_params_reach_the_server(recorded: Scratch, clien
     params = b'{"name":"rec__echo","task":{"ttl":1},"_meta":{"vendor/key":[1,2],"traceparent":"00-a-b-01"},"x":null}'
     client.send_line(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params)
     assert text_of(client.answer_to(1)) == "heard"
-    sent = json.loads(last_line(recorded))["params"]
-    assert sent == {**json.loads(params), "name": "echo"}
+    assert json.loads(last_line(recorded))["params"] == {**json.loads(params), "name": "echo"}
 
 
 def test_a_message_over_the_limit_is_refused_and_the_connection_of_lines_goes_on(scratch: Scratch) -> None:

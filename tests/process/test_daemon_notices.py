@@ -124,8 +124,7 @@ def test_a_legacy_client_hears_of_a_change_by_a_notification(both: Scratch, wire
     client.initialize()
     before = client.tools()
     grow(other, upstream, f"leaf-{wire}")
-    notice = client.next_called(CHANGED)
-    assert notice == {"jsonrpc": "2.0", "method": CHANGED}
+    assert client.next_called(CHANGED) == {"jsonrpc": "2.0", "method": CHANGED}
     assert len(client.tools()) == len(before) + 1
 
 
@@ -138,8 +137,7 @@ def test_a_modern_client_hears_of_a_change_on_its_subscription(both: Scratch, wi
     assert acknowledged["params"]["notifications"] == {"toolsListChanged": True}
     assert acknowledged["params"]["_meta"] == {f"{PREFIX}subscriptionId": "sub"}
     grow(other, upstream, f"twig-{wire}")
-    notice = client.next_called(CHANGED)
-    assert notice["params"]["_meta"] == {f"{PREFIX}subscriptionId": "sub"}
+    assert client.next_called(CHANGED)["params"]["_meta"] == {f"{PREFIX}subscriptionId": "sub"}
 
 
 def test_each_subscription_gets_its_own_notice_and_a_cancelled_one_gets_none(both: Scratch) -> None:

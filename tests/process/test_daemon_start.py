@@ -72,8 +72,7 @@ def test_two_profiles_run_side_by_side(scratch: Scratch) -> None:
 def test_the_registry_of_a_dead_daemon_is_replaced(scratch: Scratch) -> None:
     stale_entry(scratch, dead_pid(), 1)
     daemon = scratch.start()
-    entry = json.loads(scratch.registry.read_text())
-    assert entry["daemonId"] == scratch.status()["daemonId"] != "former"
+    assert json.loads(scratch.registry.read_text())["daemonId"] == scratch.status()["daemonId"] != "former"
     assert daemon.pid == scratch.status()["pid"]
 
 

@@ -200,8 +200,7 @@ def test_who_speaks_on_standard_input_is_limited_as_on_the_socket(scratch: Scrat
     client = StdioServer(scratch).initialized()
     for number in range(2):
         client.begin_call("count__read", id=f"long{number}", key=str(number), delay=LONG_MS)
-    refusal = client.call("echo__echo", text="x")
-    assert reason(refusal) == "in_flight_limit"
+    assert reason(client.call("echo__echo", text="x")) == "in_flight_limit"
     client.notify("notifications/cancelled", {"requestId": "long0"})
     assert "result" in client.call("echo__echo", text="x")
     assert any(reason(client.ask("ping")) == "rate_limit" for _ in range(TRIES))

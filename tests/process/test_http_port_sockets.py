@@ -140,8 +140,7 @@ def test_a_port_that_is_handed_over_lights_the_daemon_and_lets_it_go_out(scratch
         daemon = _start_handed_over(scratch, near, port)
         client = ModernHttp(scratch, address=port.getsockname())
         assert client.call("echo__echo", text="x").status == 401
-        params = {"name": "echo__echo", "arguments": {"text": "lit"}}
-        got = client.post("tools/call", params, headers=allowed)
+        got = client.post("tools/call", {"name": "echo__echo", "arguments": {"text": "lit"}}, headers=allowed)
         assert json.loads(got.text())["result"]["content"][0]["text"] == "lit"
         assert daemon.wait() == 0
         # Who comes now waits for the next one.

@@ -53,8 +53,7 @@ class Visit:
 
     async def open(self) -> None:
         loaded = load_settings(self.site)
-        front = cast(HttpApp, self.site)
-        self.wire = HttpConnection(front, loaded, Peer(None, 0, -1))
+        self.wire = HttpConnection(cast(HttpApp, self.site), loaded, Peer(None, 0, -1))
         await asyncio.get_running_loop().connect_accepted_socket(lambda: self.wire, self._server)
 
     async def send(self, data: bytes) -> None:

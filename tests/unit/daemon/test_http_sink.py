@@ -138,8 +138,7 @@ def test_an_event_id_of_another_life_is_not_taken_for_its_own() -> None:
 
 def test_lines_that_the_hub_wants_kept_are_and_those_that_are_replayed_not_again(tmp_path: Path) -> None:
     kept = SessionStore(str(tmp_path / "sessions"), 60)
-    record = SessionRecord(ClientIdentity(1), {})
-    sink = HttpSink(LIMIT, True, SessionJournal(kept, "id", record))
+    sink = HttpSink(LIMIT, True, SessionJournal(kept, "id", SessionRecord(ClientIdentity(1), {})))
     tag = sink.begin()
     sink.carry(tag, json.parse(LINE))
     sink.answer(tag, b"{}", keep="logLevel")

@@ -315,8 +315,7 @@ def test_the_most_verbose_is_the_lowest_that_was_set() -> None:
 
 
 def staged(declared: bytes = b'{"logging":{}}', era: str = versions.LEGACY) -> tuple[Instance, Recorded]:
-    of = server()
-    return instance(of, offering(declared=declared, era=era))
+    return instance(server(), offering(declared=declared, era=era))
 
 
 def hold(on: Instance, level: str | None = None, era: str = versions.LEGACY) -> None:

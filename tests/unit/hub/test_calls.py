@@ -44,8 +44,7 @@ def stage() -> Stage:
 
 
 async def test_the_first_answer_is_given_and_later_ones_are_dropped(stage: Stage) -> None:
-    answer = json.parse(b'{"jsonrpc":"2.0","id":1,"result":{"a": 1}}')
-    stage.call.answered(answer)
+    stage.call.answered(json.parse(b'{"jsonrpc":"2.0","id":1,"result":{"a": 1}}'))
     stage.call.answered(json.parse(b'{"jsonrpc":"2.0","id":1,"result":{"a":2}}'))
     stage.call.failed(UpstreamError("late"))
     assert stage.sink.said == [("answer", 7, b'{"jsonrpc":"2.0","id":1,"result":{"a": 1}}')]

@@ -63,8 +63,7 @@ async def test_a_call_that_waits_for_a_server_is_answered_when_a_reload_takes_th
     stage.ask(member, "extension/method")
     await until(stage.started, "it is being started")
     stage.hub.apply(Config())
-    found = await answer(sink)
-    assert found["error"]["message"] == "server 'a' is no longer in the config"
+    assert (await answer(sink))["error"]["message"] == "server 'a' is no longer in the config"
 
 
 async def test_a_server_that_does_not_wait_for_a_call_is_started_anew_by_its_restart(tmp_path: Path) -> None:

@@ -67,8 +67,7 @@ class Stage:
         fields = json.dumps({"name": "s__t", **params} | ({"_meta": meta} if meta is not None else {}))
         call = opened(member, b"%d" % id, era, self.pipeline, params=fields, meta=meta, resent=resent)  # type: ignore[arg-type]
         target = Target(self.server, {"name": Raw(b'"t"')}, unrepeatable)
-        view = View([], False)
-        self.forwarding.dispatch(call, view, target, self.instance)
+        self.forwarding.dispatch(call, View([], False), target, self.instance)
         return call
 
     def params(self, number: int = -1) -> dict[str, Any]:

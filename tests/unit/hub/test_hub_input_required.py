@@ -306,8 +306,7 @@ async def test_progress_of_the_second_call_comes_under_the_client_s_token_too() 
     stage = Stage(token=b'"mine"')
     stage.require(a=ROOTS)
     stage.reply((await stage.asked())[0], result={"roots": []})
-    params = await stage.called_again()
-    assert params["_meta"] == {"v/k": 1, "progressToken": 2}
+    assert (await stage.called_again())["_meta"] == {"v/k": 1, "progressToken": 2}
     stage.connection.say("notifications/progress", {"progressToken": 2, "progress": 1})
     assert stage.sink.messages("notify")[0]["params"]["progressToken"] == "mine"
 

@@ -207,8 +207,7 @@ async def test_a_result_of_another_hearth_is_read_there(tmp_path: Path) -> None:
     uri = "hearth-result:///abc"
     member.mention(uri, "a")
     stage.ask(member, "resources/read", 2, uri=uri)
-    request = await stage.on("a", "resources/read")
-    assert request["params"]["uri"] == uri
+    assert (await stage.on("a", "resources/read"))["params"]["uri"] == uri
 
 
 async def test_without_a_limit_no_result_is_looked_at(tmp_path: Path) -> None:

@@ -41,8 +41,7 @@ class Stage:
         self.session = Session(self.sink, "lines")
 
     def initialize(self, **params: object) -> dict[str, Any]:
-        call = opened(self.session)
-        self.openings.initialize(call, json.split(json.dumps(params)), {})
+        self.openings.initialize(opened(self.session), json.split(json.dumps(params)), {})
         result: dict[str, Any] = self.sink.messages("answer")[-1]["result"]
         return result
 
@@ -160,8 +159,7 @@ class ListStage:
         self.catalogue.changed()
 
     def ask(self, member: Session, kind: ListKind = TOOLS, id: bytes = b"1", **params: object) -> None:
-        call = opened(member, id)
-        self.listing.answer(call, kind, json.split(json.dumps(params)))
+        self.listing.answer(opened(member, id), kind, json.split(json.dumps(params)))
 
     def started(self) -> dict[str, int]:
         return {name: len(server.connections) for name, server in self.servers.items()}

@@ -46,8 +46,7 @@ async def test_a_request_that_an_authorizer_refuses_reaches_no_server(
     await answer(sink)
     authorizer = stage.hub._pipeline.authorizers = (Authorizer(method),)
     stage.ask(member, method, 2, **params)
-    refused = await answer(sink, 2)
-    assert refused["error"] == {"code": -32602, "message": "not for this role"}
+    assert (await answer(sink, 2))["error"] == {"code": -32602, "message": "not for this role"}
     assert authorizer[0].asked == [(method, server)]
     assert method == "tools/list" or method not in [item["method"] for item in stage.connection("a").sent]
 

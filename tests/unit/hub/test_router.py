@@ -379,5 +379,4 @@ async def test_a_legacy_client_is_asked_what_a_modern_server_requires(tmp_path: 
     stage.connection("a").give(first["id"], {"resultType": "input_required", **asked})
     await until(lambda: sink.heard("ask"), "the client is asked")
     stage.receive(member, {"id": sink.messages("ask")[0]["id"], "result": {"action": "decline"}})
-    again = await stage.on("a", "tools/call", 2)
-    assert again["params"]["inputResponses"] == {"q": {"action": "decline"}}
+    assert (await stage.on("a", "tools/call", 2))["params"]["inputResponses"] == {"q": {"action": "decline"}}

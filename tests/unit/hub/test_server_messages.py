@@ -280,8 +280,7 @@ async def test_the_end_of_a_visit_is_told_to_who_was_sent_there(stage: Stage) ->
     (member, sink), (_, others) = stage.client(), stage.client()
     stage.call(member)
     stage.ask(params={"mode": "url", "message": "Go", "url": "https://x", "elicitationId": "e1"})
-    question = await stage.question(sink)
-    assert question["params"]["elicitationId"] == "e1"
+    assert (await stage.question(sink))["params"]["elicitationId"] == "e1"
     for id in ("other", "e1", "e1"):
         stage.tell("notifications/elicitation/complete", {"elicitationId": id})
     assert [item["params"] for item in sink.messages("notify")] == [{"elicitationId": "e1"}]

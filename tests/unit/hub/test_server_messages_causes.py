@@ -69,8 +69,7 @@ async def test_where_the_stream_tells_it_is_believed_whoever_else_waits() -> Non
 async def test_a_call_that_was_given_up_counts_as_long_as_the_server_may_be_at_it(era: str) -> None:
     stage = Stage(era)
     (one, _), (other, _) = client(era), client(era)
-    given_up = stage.call(one, level="info")
-    given_up.cancel()
+    stage.call(one, level="info").cancel()
     call = stage.call(other)
     assert stage.cause() is None
     mine = stage.call(one)
@@ -90,8 +89,7 @@ async def test_a_server_that_answers_what_came_after_a_cancellation_knows_of_it_
 ) -> None:
     stage = Stage(era)
     (one, _), (other, _) = client(era), client(era)
-    given_up = stage.call(one, level="info")
-    given_up.cancel()
+    stage.call(one, level="info").cancel()
     stage.call(other)
     waiting = stage.call(other)
     assert stage.cause() is None

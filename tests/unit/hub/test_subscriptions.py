@@ -183,8 +183,7 @@ async def test_resources_of_several_servers_are_watched_for_one_subscription_unt
     notices = sink.messages("notify")
     assert [notice["params"]["uri"] for notice in notices] == ["r:1", "hearth:b:r:1"]
     assert {notice["params"]["_meta"][versions.SUBSCRIPTION_ID_KEY] for notice in notices} == {5}
-    listen = member.listens.popitem()[1]
-    stage.subscriptions.unlisten(listen)
+    stage.subscriptions.unlisten(member.listens.popitem()[1])
     assert [asked(stage.connections[name])[1:] for name in ("a", "b")] == [[("unsubscribe", "r:1")]] * 2
 
 

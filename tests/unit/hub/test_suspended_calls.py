@@ -84,8 +84,7 @@ async def test_a_server_that_ends_while_a_call_is_parked_is_told_of_at_the_retry
 
 
 async def test_an_error_after_the_retry_names_the_resource_as_the_client_does(stage: Stage) -> None:
-    call = stage.call(method="resources/read", asked={"uri": "hearth:s:r:1"})
-    stage.ask(call)
+    stage.ask(stage.call(method="resources/read", asked={"uri": "hearth:s:r:1"}))
     required = stage.result()
     asked: dict[str, object] = {"uri": "hearth:s:r:1"}
     stage.retry(required, method="resources/read", params=asked, **{keys(required)[0]: ACCEPT})
