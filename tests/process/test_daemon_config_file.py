@@ -74,81 +74,73 @@ def kept(scratch: Scratch) -> Path:
 
 
 @pytest.fixture
-def after_a_good_start(scratch: Scratch) -> Scratch:
+def home(scratch: Scratch) -> Scratch:
     """A home whose daemon has run once, and has ended."""
     scratch.configure({"echo": server("echo")})
     scratch.start().stop()
     return scratch
 
 
-def test_a_daemon_that_starts_with_a_broken_config_uses_the_last_good_one(after_a_good_start: Scratch) -> None:
-    scratch = after_a_good_start
-    scratch.write_config(BROKEN)
-    scratch.start()
-    client = scratch.lines().initialized()
+def test_a_daemon_that_starts_with_a_broken_config_uses_the_last_good_one(home: Scratch) -> None:
+    home.write_config(BROKEN)
+    home.start()
+    client = home.lines().initialized()
     assert text_of(client.call("echo__echo", text="served")) == "served"
 
 
-def test_the_status_and_the_log_say_that_the_last_good_config_is_in_force(after_a_good_start: Scratch) -> None:
-    scratch = after_a_good_start
-    scratch.write_config(BROKEN)
-    scratch.start()
-    status = scratch.status()
+def test_the_status_and_the_log_say_that_the_last_good_config_is_in_force(home: Scratch) -> None:
+    home.write_config(BROKEN)
+    home.start()
+    status = home.status()
     assert status["degraded"] is None
     assert AT_FAULT in status["configError"] and "in force is the last good config, of 2" in status["configError"]
-    [line] = [line for line in scratch.logged().splitlines() if "the config file is not used" in line]
+    [line] = [line for line in home.logged().splitlines() if "the config file is not used" in line]
     assert AT_FAULT in line and "in force is the last good config" in line
 
 
-def test_a_mended_config_is_taken_up_and_no_longer_complained_of(after_a_good_start: Scratch) -> None:
-    scratch = after_a_good_start
-    scratch.write_config(BROKEN)
-    scratch.start()
-    scratch.configure({"other": server("echo")})
-    scratch.control().control("reload")
-    status = scratch.status()
+def test_a_mended_config_is_taken_up_and_no_longer_complained_of(home: Scratch) -> None:
+    home.write_config(BROKEN)
+    home.start()
+    home.configure({"other": server("echo")})
+    home.control().control("reload")
+    status = home.status()
     assert status["configError"] is None
     assert [each["name"] for each in status["upstreams"]] == ["other"]
 
 
-def test_the_kept_config_is_the_file_byte_for_byte_and_for_its_owner_only(after_a_good_start: Scratch) -> None:
-    file = kept(after_a_good_start)
-    assert file.read_bytes() == after_a_good_start.config.read_bytes()
+def test_the_kept_config_is_the_file_byte_for_byte_and_for_its_owner_only(home: Scratch) -> None:
+    file = kept(home)
+    assert file.read_bytes() == home.config.read_bytes()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
-def test_the_kept_config_follows_a_good_reload_and_no_broken_one(after_a_good_start: Scratch) -> None:
-    scratch = after_a_good_start
-    scratch.start()
-    scratch.configure({"other": server("echo")})
-    good = scratch.config.read_bytes()
-    scratch.reload()
-    assert kept(scratch).read_bytes() == good
-    scratch.write_config(BROKEN)
-    assert scratch.control().control("reload")[0]["ok"] is False
-    assert kept(scratch).read_bytes() == good
+def test_the_kept_config_follows_a_good_reload_and_no_broken_one(home: Scratch) -> None:
+    home.start()
+    home.configure({"other": server("echo")})
+    good = home.config.read_bytes()
+    home.reload()
+    assert kept(home).read_bytes() == good
+    home.write_config(BROKEN)
+    assert home.control().control("reload")[0]["ok"] is False
+    assert kept(home).read_bytes() == good
 
 
 @pytest.mark.parametrize("content", [BROKEN.encode(), b"\xff\xfe\xff", b""])
-def test_a_kept_config_that_cannot_be_used_either_leaves_the_daemon_degraded(
-    after_a_good_start: Scratch, content: bytes
-) -> None:
-    scratch = after_a_good_start
-    kept(scratch).write_bytes(content)
-    scratch.write_config(BROKEN)
-    scratch.start()
-    assert AT_FAULT in scratch.status()["degraded"]
+def test_a_kept_config_that_cannot_be_used_either_leaves_the_daemon_degraded(home: Scratch, content: bytes) -> None:
+    kept(home).write_bytes(content)
+    home.write_config(BROKEN)
+    home.start()
+    assert AT_FAULT in home.status()["degraded"]
 
 
-def test_servers_that_were_removed_with_the_config_file_do_not_come_back(after_a_good_start: Scratch) -> None:
-    scratch = after_a_good_start
-    scratch.config.unlink()
-    scratch.start().stop()
-    assert not kept(scratch).exists()
-    scratch.write_config(BROKEN)
-    scratch.start()
-    assert AT_FAULT in scratch.status()["degraded"]
+def test_servers_that_were_removed_with_the_config_file_do_not_come_back(home: Scratch) -> None:
+    home.config.unlink()
+    home.start().stop()
+    assert not kept(home).exists()
+    home.write_config(BROKEN)
+    home.start()
+    assert AT_FAULT in home.status()["degraded"]
 
 
 def test_a_config_that_cannot_be_kept_costs_a_warning_and_nothing_else(scratch: Scratch) -> None:
@@ -160,11 +152,10 @@ def test_a_config_that_cannot_be_kept_costs_a_warning_and_nothing_else(scratch: 
     assert "the config cannot be kept" in scratch.logged()
 
 
-def test_a_file_that_is_mended_later_is_noticed_without_a_command(after_a_good_start: Scratch) -> None:
-    scratch = after_a_good_start
-    scratch.write_config(BROKEN)
-    scratch.start()
-    scratch.configure({"other": server("echo")})
-    settled = os.stat(scratch.config).st_mtime - 5
-    os.utime(scratch.config, (settled, settled))
-    until(lambda: scratch.frames() and scratch.status()["configError"] is None, "the mended file is in force")
+def test_a_file_that_is_mended_later_is_noticed_without_a_command(home: Scratch) -> None:
+    home.write_config(BROKEN)
+    home.start()
+    home.configure({"other": server("echo")})
+    settled = os.stat(home.config).st_mtime - 5
+    os.utime(home.config, (settled, settled))
+    until(lambda: home.frames() and home.status()["configError"] is None, "the mended file is in force")

@@ -11,12 +11,8 @@ from pathlib import Path
 import pytest
 
 from support.clients import PREFIX, Closed, FramesClient, modern, text_of
-from support.daemon import Daemon, Scratch, pids_of, server
+from support.daemon import Daemon, Scratch, noted, pids_of, server
 from support.kernel import is_gone, pids_at_home, until
-
-
-def noted(ledger: Path, line: str) -> None:
-    until(lambda: ledger.exists() and line in ledger.read_text().splitlines(), f"the server notes {line!r}")
 
 
 def assert_nothing_is_left(scratch: Scratch) -> None:

@@ -7,17 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from support.clients import Client, Closed, FramesClient, text_of
-from support.daemon import Scratch, pids_of, server
+from support.clients import Closed, FramesClient, text_of
+from support.daemon import Scratch, noted, pids_of, server
+from support.eras import opened
 from support.kernel import BOUND_SECONDS, until
-
-
-def opened(scratch: Scratch, wire: str) -> Client:
-    return scratch.lines() if wire == "lines" else scratch.frames()
-
-
-def noted(ledger: Path, line: str) -> None:
-    until(lambda: ledger.exists() and line in ledger.read_text().splitlines(), f"the server notes {line!r}")
 
 
 def test_a_client_that_does_not_read_loses_its_connection_and_the_log_says_why(scratch: Scratch, wire: str) -> None:

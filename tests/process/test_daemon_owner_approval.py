@@ -28,6 +28,15 @@ def asker_of(scratch: Scratch) -> FramesClient:
     return client
 
 
+def asked(
+    scratch: Scratch, wire: str = "lines", act: str = "shutdown", **handshake: Any
+) -> tuple[Client, FramesClient, Message]:
+    """An owner, a session that asks for something, and the question that the owner is shown."""
+    owner, asker = owner_over(scratch, wire, **handshake), asker_of(scratch)
+    asker.begin_control(act)
+    return owner, asker, owner.next_called("elicitation/create")
+
+
 def test_the_first_session_is_the_owner_and_may_stop_the_daemon(scratch: Scratch) -> None:
     daemon = scratch.start()
     owner = scratch.frames()
@@ -50,11 +59,8 @@ def test_a_restart_tells_the_sessions_to_come_back(scratch: Scratch) -> None:
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
 def test_the_owner_is_asked_and_its_yes_stops_the_daemon(scratch: Scratch, wire: str, version: str) -> None:
     daemon = scratch.start()
-    owner = owner_over(scratch, wire, version=version)
-    asker = asker_of(scratch)
+    owner, asker, question = asked(scratch, wire, version=version)
     assert asker.session["isOwner"] is False
-    asker.begin_control("shutdown")
-    question = owner.next_called("elicitation/create")
     assert "test-client asks to shut the shared MCP daemon down" in question["params"]["message"]
     assert question["params"]["requestedSchema"]["properties"]["approve"]["type"] == "boolean"
     assert question["id"].startswith(f"hearth-{scratch.status()['daemonId']}-")
@@ -79,11 +85,8 @@ def test_anything_but_a_yes_is_a_no_and_the_asker_is_told(scratch: Scratch) -> N
 
 def test_the_question_is_settled_by_its_answer(scratch: Scratch) -> None:
     scratch.start()
-    owner = owner_over(scratch, "frames")
+    owner, asker, question = asked(scratch, "frames")
     assert isinstance(owner, FramesClient)
-    asker = asker_of(scratch)
-    asker.begin_control("shutdown")
-    question = owner.next_called("elicitation/create")
     assert next(header["ask"] for header in owner.headers if "ask" in header) == question["id"]
     reply(owner, question, action="decline")
     asker.receive_type("shutdown")
@@ -94,10 +97,7 @@ def test_the_question_is_settled_by_its_answer(scratch: Scratch) -> None:
 
 def test_an_error_in_place_of_an_answer_is_a_no_with_its_reason(scratch: Scratch) -> None:
     scratch.start()
-    owner = owner_over(scratch, "lines")
-    asker = asker_of(scratch)
-    asker.begin_control("shutdown")
-    question = owner.next_called("elicitation/create")
+    owner, asker, question = asked(scratch)
     owner.send({"jsonrpc": "2.0", "id": question["id"], "error": {"code": -32603, "message": "no dialog here"}})
     refused, _ = asker.receive_type("shutdown")
     assert refused["ok"] is False
@@ -107,10 +107,7 @@ def test_an_error_in_place_of_an_answer_is_a_no_with_its_reason(scratch: Scratch
 @pytest.mark.parametrize("wire", ["frames", "lines"])
 def test_an_owner_that_leaves_while_it_is_asked_leaves_a_no(scratch: Scratch, wire: str) -> None:
     scratch.start()
-    owner = owner_over(scratch, wire)
-    asker = asker_of(scratch)
-    asker.begin_control("shutdown")
-    owner.next_called("elicitation/create")
+    owner, asker, _ = asked(scratch, wire)
     owner.close()
     refused, _ = asker.receive_type("shutdown")
     assert refused["ok"] is False
@@ -120,10 +117,7 @@ def test_an_owner_that_leaves_while_it_is_asked_leaves_a_no(scratch: Scratch, wi
 
 def test_an_asker_that_leaves_takes_its_question_back(scratch: Scratch) -> None:
     scratch.start()
-    owner = owner_over(scratch, "lines")
-    asker = asker_of(scratch)
-    asker.begin_control("shutdown")
-    question = owner.next_called("elicitation/create")
+    owner, asker, question = asked(scratch)
     asker.close()
     assert owner.next_called("notifications/cancelled")["params"]["requestId"] == question["id"]
     reply(owner, question, action="accept", content={"approve": True})
@@ -133,10 +127,7 @@ def test_an_asker_that_leaves_takes_its_question_back(scratch: Scratch) -> None:
 
 def test_another_session_cannot_answer_in_the_owner_s_name(scratch: Scratch) -> None:
     scratch.start()
-    owner = owner_over(scratch, "lines")
-    asker = asker_of(scratch)
-    asker.begin_control("shutdown")
-    question = owner.next_called("elicitation/create")
+    owner, asker, question = asked(scratch)
     reply(asker, question, action="accept", content={"approve": True})
     assert asker.ask("ping")["result"] == {}
     reply(owner, question, action="decline")
@@ -168,10 +159,7 @@ def test_where_the_owner_cannot_be_asked_the_policy_answers(
 
 def test_a_reload_is_asked_for_in_the_same_way(scratch: Scratch) -> None:
     scratch.serve()
-    owner = owner_over(scratch, "lines")
-    asker = asker_of(scratch)
-    asker.begin_control("reload")
-    question = owner.next_called("elicitation/create")
+    owner, asker, question = asked(scratch, act="reload")
     assert "reload the configuration" in question["params"]["message"]
     reply(owner, question, action="accept", content={"approve": True})
     answer, _ = asker.receive_type("reload")

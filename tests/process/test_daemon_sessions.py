@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.clients import Closed, FramesClient, Message, text_of
-from support.daemon import Scratch, server
+from support.daemon import Scratch, noted, server
 from support.kernel import until
 
 # Short enough for a test, long enough for a busy machine to send one in time.
@@ -31,10 +31,6 @@ def counted(scratch: Scratch) -> Path:
     ledger = scratch.home / "ledger"
     scratch.serve({"count": server("counting", ledger)}, heartbeat_interval=HEARTBEAT_SECONDS)
     return ledger
-
-
-def noted(ledger: Path, line: str) -> None:
-    until(lambda: ledger.exists() and line in ledger.read_text().splitlines(), f"the server notes {line!r}")
 
 
 def test_the_interval_of_heartbeats_is_told_to_the_bridge(scratch: Scratch) -> None:

@@ -282,3 +282,8 @@ def pids_of(scratch: Scratch, name: str) -> list[int]:
         return found
 
     return until(running, f"server {name!r} runs")
+
+
+def noted(ledger: Path, line: str) -> None:
+    """Wait until a server has written that line into its ledger."""
+    until(lambda: ledger.exists() and line in ledger.read_text().splitlines(), f"the server notes {line!r}")
