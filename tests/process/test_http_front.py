@@ -13,7 +13,7 @@ from hearth.daemon.acceptor import CONTROL_PLACES
 from hearth.mcp import versions
 from support.clients import text_of
 from support.daemon import Scratch, server
-from support.http.clients import Connection, HttpClient, LegacyHttp, Message, ModernHttp, bearer, port_of
+from support.http.clients import Connection, HttpClient, LegacyHttp, ModernHttp, bearer, port_of
 from support.kernel import until
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -24,11 +24,6 @@ def home(scratch: Scratch) -> Iterator[Scratch]:
     ledger = scratch.home / "ledger"
     scratch.serve({"echo": server("echo"), "count": server("counting", ledger), "modern": server("modern")})
     yield scratch
-
-
-def said(answer: Message) -> str:
-    text: str = answer["result"]["content"][0]["text"]
-    return text
 
 
 # --- legacy
@@ -43,7 +38,7 @@ def test_a_legacy_client_opens_a_session_calls_and_leaves(home: Scratch) -> None
     got = client.call("echo__echo", id="a", text="hello")
     assert (got.status, got.is_stream) == (200, False)
     answer = got.json()
-    assert (answer["id"], said(answer)) == ("a", "hello")
+    assert (answer["id"], text_of(answer)) == ("a", "hello")
     assert client.request("DELETE").status == 204
     assert client.post("ping").status == 404
 
@@ -93,7 +88,7 @@ def test_a_client_that_lost_its_stream_gets_the_rest_once_when_it_comes_back(hom
     rest = [event for event in resumed.events() if event.message]
     methods = [event.message.get("method") for event in (*seen[1:], *rest) if event.message]
     assert methods == ["notifications/progress"] * 3 + [None]
-    assert rest[-1].message and said(rest[-1].message) == "read k"
+    assert rest[-1].message and text_of(rest[-1].message) == "read k"
     assert (home.home / "ledger").read_text().splitlines()[1:] == ["read k"]
 
 
@@ -125,7 +120,7 @@ def test_a_server_s_question_comes_on_the_stream_of_the_call_that_caused_it(scra
     answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}}
     assert client.request("POST", answer).status == 202
     final = next(event.message for event in events if event.message)
-    assert json.loads(said(final))["result"] == {"action": "decline"}
+    assert json.loads(text_of(final))["result"] == {"action": "decline"}
 
 
 @pytest.mark.parametrize(
@@ -174,14 +169,14 @@ def test_a_modern_client_needs_no_session(home: Scratch) -> None:
     assert client.post("server/discover").json()["result"]["supportedVersions"] == list(versions.MODERN_VERSIONS)
     got = client.call("echo__echo", text="hi")
     assert got.status == 200 and "mcp-session-id" not in got.headers
-    assert said(got.json()) == "hi"
+    assert text_of(got.json()) == "hi"
 
 
 def test_two_clients_may_use_the_same_id_at_the_same_time(home: Scratch) -> None:
     one, other = ModernHttp(home), ModernHttp(home)
     slow = one.call("count__read", meta={"progressToken": 1}, key="slow", delay=400, steps=2)
-    assert said(other.call("count__read", key="quick").json()) == "read quick"
-    assert said(slow.messages()[-1]) == "read slow"
+    assert text_of(other.call("count__read", key="quick").json()) == "read quick"
+    assert text_of(slow.messages()[-1]) == "read slow"
 
 
 def test_closing_the_stream_cancels_the_call(home: Scratch) -> None:

@@ -7,9 +7,10 @@ import threading
 
 import pytest
 
+from support.clients import text_of
 from support.daemon import COMMAND, Daemon, Scratch, handing_over, server
 from support.http.clients import LegacyHttp, Message
-from support.http.sessions import ENDS, End, echoes, files, go_out, http_sessions, kill, said, told
+from support.http.sessions import ENDS, End, echoes, files, go_out, http_sessions, kill, told
 from support.puppets.stage import Actor, Stage
 
 EACH_END = pytest.mark.parametrize("end", ENDS)
@@ -51,7 +52,7 @@ def test_who_opened_it_is_who_it_belongs_to_in_the_next_daemon(scratch: Scratch)
     scratch.start()
     bare = LegacyHttp(scratch, "/mcp/echo")
     bare.headers.update(client.headers)
-    assert said(bare.call("echo", text="x").json()) == "x"
+    assert text_of(bare.call("echo", text="x").json()) == "x"
     [found] = http_sessions(scratch)
     assert (found["role"], found["agentId"], found["server"], found["mode"]) == ("lead", "a-1", "echo", "full")
 
@@ -254,7 +255,7 @@ def test_what_its_client_can_be_asked_is_known(stage: Stage) -> None:
     assert actor.reply_to("q")["result"] == {"action": "decline"}
     puppet.say(request, "done")
     calling.join()
-    assert [said(each) for each in answered] == ["done"]
+    assert [text_of(each) for each in answered] == ["done"]
 
 
 def test_roots_that_were_told_are_not_asked_for_again(stage: Stage) -> None:

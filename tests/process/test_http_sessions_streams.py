@@ -7,9 +7,10 @@ import threading
 import pytest
 
 from hearth.daemon.http.streams import STREAMS_LIMIT
+from support.clients import text_of
 from support.daemon import Scratch, server
 from support.http.clients import Connection, Event, LegacyHttp, Message, ModernHttp
-from support.http.sessions import ENDS, End, go_out, kill, said, told
+from support.http.sessions import ENDS, End, go_out, kill, told
 from support.kernel import until
 from support.puppets.stage import Stage
 
@@ -59,7 +60,7 @@ def test_a_client_that_drops_its_stream_anywhere_gets_every_event_once(counting:
     dropping.events += [next(events) for _ in range(chance.choice([1, 1, 2, 8]))]
     messages = dropping.read()
     assert [each["params"]["progress"] for each in messages[:-1]] == list(range(1, STEPS + 1))
-    assert said(messages[-1]) == "read k"
+    assert text_of(messages[-1]) == "read k"
     ids = [event.id for event in dropping.events]
     assert len(set(ids)) == len(ids)
     assert dropping.connections > 1
@@ -85,7 +86,7 @@ def test_a_result_that_is_cut_in_its_middle_comes_whole(stage: Stage, seed: int)
     puppet.say(call, text)
     # Nearly nothing of it is read, or a part, or all but the end, or all.
     messages = dropping.read((1, LARGE // 3, LARGE - chance.randrange(200), LARGE + 1000))
-    assert [said(each) for each in messages[1:]] == [text]
+    assert [text_of(each) for each in messages[1:]] == [text]
 
 
 def test_all_that_was_on_its_way_when_the_connection_broke_comes_again(counting: LegacyHttp, shared: Scratch) -> None:
@@ -97,7 +98,7 @@ def test_all_that_was_on_its_way_when_the_connection_broke_comes_again(counting:
     counting.close()
     messages = counting.request("GET", headers={"Last-Event-ID": first.id or ""}).messages()
     assert [each["params"]["progress"] for each in messages[:-1]] == list(range(1, STEPS + 1))
-    assert said(messages[-1]) == "read k"
+    assert text_of(messages[-1]) == "read k"
 
 
 def test_who_has_read_a_stream_to_its_end_is_not_sent_an_empty_one(counting: LegacyHttp) -> None:
@@ -160,7 +161,7 @@ def test_who_takes_over_the_stream_of_a_call_gets_its_answer(scratch: Scratch) -
     assert newer.is_stream
     messages = newer.messages()
     assert [each["params"]["progress"] for each in messages[:-1]] == [1, 2]
-    assert said(messages[-1]) == "read k"
+    assert text_of(messages[-1]) == "read k"
     assert not [event for event in former if event.message and "method" not in event.message]
     client.close()
     assert daemon.wait() == 0
@@ -256,5 +257,5 @@ def test_a_daemon_that_goes_out_lets_calls_finish_and_says_when_to_come_back(scr
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")
         refused.read()
     messages = [event.message for event in events if event.message]
-    assert said(messages[-1]) == "read k"
+    assert text_of(messages[-1]) == "read k"
     ending.join()

@@ -6,9 +6,10 @@ import socket
 
 import pytest
 
+from support.clients import text_of
 from support.daemon import Scratch, server
 from support.http.clients import HttpClient, LegacyHttp, OldHttp
-from support.http.sessions import files, go_out, said
+from support.http.sessions import files, go_out
 from support.kernel import BOUND_SECONDS, until
 from support.puppets.stage import Actor, Stage
 
@@ -18,7 +19,7 @@ def test_the_oldest_clients_have_one_stream_and_an_address_to_post_to(scratch: S
     client = OldHttp(scratch)
     assert client.open()["protocolVersion"] == "2024-11-05"
     assert client.call("echo__echo", text="old").status == 202
-    assert said(client.next()) == "old"
+    assert text_of(client.next()) == "old"
 
 
 def test_what_may_not_be_posted_is_refused_and_the_stream_goes_on(scratch: Scratch) -> None:
@@ -67,7 +68,7 @@ def test_a_daemon_that_goes_out_answers_what_is_in_flight_first(stage: Stage, ac
     else:
         puppet.say(call, "done")
         answer = client.next()
-        assert (answer["id"], said(answer)) == (7, "done")
+        assert (answer["id"], text_of(answer)) == (7, "done")
     assert list(client.events) == []
     assert stage.daemon.wait() == 0
 

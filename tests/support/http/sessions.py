@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from support.clients import text_of
 from support.daemon import Daemon, Scratch
 from support.http.clients import Event, LegacyHttp, Message
 from support.kernel import is_gone, until
@@ -41,15 +42,10 @@ def http_sessions(scratch: Scratch) -> list[Message]:
     return [each for each in scratch.status()["sessions"] if each["wire"] == "http" and each["era"] == "legacy"]
 
 
-def said(answer: Message) -> str:
-    text: str = answer["result"]["content"][0]["text"]
-    return text
-
-
 def echoes(client: LegacyHttp, text: str = "hello", id: object = 1) -> bool:
     """Whether the client is served as ever."""
     got = client.call("echo__echo", id=id, text=text)
-    return got.status == 200 and said(got.messages()[-1]) == text
+    return got.status == 200 and text_of(got.messages()[-1]) == text
 
 
 def told(event: Event) -> str:
