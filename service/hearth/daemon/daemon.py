@@ -99,11 +99,7 @@ class Daemon:
         self._ended = asyncio.Event()
         places = self._places
         self.hub = Hub(
-            self._settings,
-            places.learned,
-            catalogue=places.catalogue,
-            pins=places.pins,
-            create_pack=self._create_pack,
+            self._settings, places.learned, catalogue=places.catalogue, pins=places.pins, create_pack=self._create_pack
         )
         self._status_line = StatusLine(self._notifier, self._summary)
         self.hub.news = self._status_line.news

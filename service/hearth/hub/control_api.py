@@ -95,19 +95,10 @@ def describe(sessions: Sessions, servers: Iterable[Server], suspended: int) -> d
     upstreams = [server.describe() for server in servers]
     failed = [{key: each[key] for key in ("name", "error")} for each in upstreams if each["state"] == FAILED]
     described = [
-        {
-            **session.describe(),
-            "isOwner": session is owner,
-            "failed": _failed_of(session, failed),
-        }
+        {**session.describe(), "isOwner": session is owner, "failed": _failed_of(session, failed)}
         for session in sessions
     ]
-    return {
-        "owner": owner.id if owner else None,
-        "sessions": described,
-        "parked": suspended,
-        "upstreams": upstreams,
-    }
+    return {"owner": owner.id if owner else None, "sessions": described, "parked": suspended, "upstreams": upstreams}
 
 
 def _failed_of(session: Session, failed: list[dict[str, object]]) -> list[dict[str, object]]:

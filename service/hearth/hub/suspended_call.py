@@ -163,9 +163,11 @@ class SuspendedCall:
                 case suspended.Answer(payload):
                     self._answer(payload)
                 case suspended.Fail(reason, missing):
-                    self._fail(MissingCapability(reason, missing) if missing else Refused(reason))
+                    if call := self._end():
+                        call.failed(MissingCapability(reason, missing) if missing else Refused(reason))
                 case suspended.CallAgain():
-                    self._call_again()
+                    if call := self._end():
+                        call.handler.call_again(call)
                 case suspended.Cancel():
                     self._connection.cancel(self._number, whose=self.session.id)
 
@@ -228,16 +230,6 @@ class SuspendedCall:
             call.failed(payload)
         else:
             call.answered(payload)
-
-    def _fail(self, problem: HearthError) -> None:
-        call = self._end()
-        if call:
-            call.failed(problem)
-
-    def _call_again(self) -> None:
-        call = self._end()
-        if call:
-            call.handler.call_again(call)
 
     def _end(self) -> Call | None:
         call, self.call = self.call, None

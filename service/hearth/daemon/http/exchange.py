@@ -51,9 +51,13 @@ class Exchange:
         finally:
             self._end(stream)
             if self._found.session.stateless:
-                self._leave(stream)
-            elif self._lost and not self._is_told:
-                self._found.sink.abandon(stream)
+                # Closing a modern stream cancels its request, and it cannot be resumed.
+                if self._lost:
+                    self._request.app.hub.withdraw(self._found.session, tag)
+                sink.forget(tag)
+            elif self._lost and not self._is_primed and not stream.taken:
+                # The client has no event id with which it could resume.
+                sink.abandon(stream)
 
     async def _answer(self, stream: Stream) -> None:
         only = stream.only
@@ -106,17 +110,6 @@ class Exchange:
         self._lost = True
         self._stream.detach(self)
         self._stream.wake()
-
-    def _leave(self, stream: Stream) -> None:
-        """Leave a modern stream. Closing it cancels the request, and it cannot be resumed."""
-        if self._lost:
-            self._request.app.hub.withdraw(self._found.session, stream.number)
-        self._found.sink.forget(stream.number)
-
-    @property
-    def _is_told(self) -> bool:
-        """Whether the client has an event id with which it can resume."""
-        return self._is_primed or self._stream.taken > 0
 
     async def _pump(self, stream: Stream, is_primed: bool) -> None:
         session = self._found.session
