@@ -9,7 +9,7 @@ import functools
 import importlib
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from hearth.config import Config
@@ -48,7 +48,9 @@ SERVER_DESCRIPTORS = 4
 class Acceptor:
     """Acceptor of one daemon, with its open connections: those whose protocol is known, and the undecided ones."""
 
-    def __init__(self, services: DaemonServices, listener: Listener | None) -> None:
+    def __init__(
+        self, services: DaemonServices, listener: Listener | None, sockets: Sequence[socket.socket] = ()
+    ) -> None:
         self._services = services
         self._listener = listener
         self._tasks: set[asyncio.Task[object]] = set()
@@ -59,26 +61,14 @@ class Acceptor:
         # Connections whose protocol is unknown, the oldest first.
         self.undecided: dict[object, None] = {}
         self.wires: set[ClientConnection] = set()
-        self._ports: Ports | None = None
+        # TCP sockets on which HTTP is served as well.
+        self.ports = Ports(self, sockets)
         self._silent_until = float("-inf")
-
-    def serve_ports(self, sockets: list[socket.socket]) -> None:
-        """Serve HTTP on TCP sockets as well, from the next `open` on."""
-        if sockets:
-            self._ports = Ports(self, sockets)
-
-    def ports(self) -> list[str]:
-        """Return the addresses at which HTTP is served."""
-        return self._ports.addresses() if self._ports else []
 
     def own_addresses(self) -> list[object]:
         """Return the addresses of the listeners, as the kernel has them. A named pipe has none."""
-        own = [*([self._listener] if self._listener else []), *(self._ports.listeners() if self._ports else [])]
+        own = [*([self._listener] if self._listener else []), *self.ports.listeners()]
         return [listener.socket.getsockname() for listener in own if hasattr(listener, "socket")]
-
-    def lost_ports(self) -> list[dict[str, str]]:
-        """Return the addresses at which HTTP is no longer served, with the errors."""
-        return self._ports.lost() if self._ports else []
 
     def expect(self, connection: object) -> None:
         """Add a connection to a port that waits for the HTTP package to load."""
@@ -115,8 +105,7 @@ class Acceptor:
         """Start to poll the listener and the ports."""
         if self._listener:
             self._listener.poll(self._accept)
-        if self._ports:
-            self._ports.poll()
+        self.ports.poll()
 
     @property
     def is_draining(self) -> bool:
@@ -131,8 +120,7 @@ class Acceptor:
         """Stop polling; new connections wait in the kernel's queue."""
         if self._listener:
             self._listener.rest()
-        if self._ports:
-            self._ports.rest()
+        self.ports.rest()
 
     def drain(self, reconnect: bool, reason: str) -> None:
         """Accept no connection, and take no new request from open ones, decided or undecided."""
@@ -186,7 +174,7 @@ class Acceptor:
     def look_once(self) -> bool:
         """Accept what waits in queues that are no longer polled; return True if there was a connection."""
         came = self._accept_one()
-        return (self._ports is not None and self._ports.look_once()) or came
+        return self.ports.look_once() or came
 
     def _accept(self) -> None:
         for _ in range(ACCEPT_BATCH):
@@ -239,7 +227,7 @@ class Acceptor:
 
         Connections at the ports have a limit of their own until they have shown the token.
         """
-        return len(self.wires) + len(self.undecided) - (self._ports.waiting if self._ports else 0)
+        return len(self.wires) + len(self.undecided) - self.ports.waiting
 
     def _drop_unheard(self) -> bool:
         """Drop the oldest connection that has been silent for too long; return False if there is none."""
@@ -287,7 +275,7 @@ _FATAL = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK}
 class Ports:
     """TCP listeners, polled and rested together. None is ever closed explicitly: the process's exit closes them."""
 
-    def __init__(self, acceptor: Acceptor, sockets: list[socket.socket]) -> None:
+    def __init__(self, acceptor: Acceptor, sockets: Sequence[socket.socket]) -> None:
         self._acceptor = acceptor
         # With their URLs: a socket that has failed cannot be asked for its address any more.
         self._loops = {AcceptLoop(sock): address_of(sock) for sock in sockets}

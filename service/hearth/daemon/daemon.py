@@ -103,14 +103,13 @@ class Daemon:
         )
         self._status_line = StatusLine(self._notifier, self._summary)
         self.hub.news = self._status_line.news
-        self._acceptor = Acceptor(self, self._listener)
+        self._acceptor = Acceptor(self, self._listener, self._ports)
         self.own_addresses = self._acceptor.own_addresses
         self._upkeep = Upkeep(self, self._start, self._acceptor, self._listener)
         self._config_file = ConfigFile(self._settings.path, self._start.config_seen, self._reload_by_itself)
         # Before the daemon is in the registry: a process that reads the entry may send a signal at once.
         self._watch_signals()
         self._register()
-        self._acceptor.serve_ports(self._ports)
         self._acceptor.open()
         self._announce()
         self._meet_client()
@@ -132,7 +131,7 @@ class Daemon:
 
     def _announce(self) -> None:
         ways = [*([self._listener.path] if self._listener else []), *(["stdio"] if self._start.streams else [])]
-        where = ", ".join([*ways, *self._acceptor.ports()])
+        where = ", ".join([*ways, *self._acceptor.ports.addresses()])
         log.info("serving on %s as pid %d, activated by %s", where, os.getpid(), self._start.activation)
         for warning in self._settings.warnings:
             log.warning("%s", warning)
@@ -224,8 +223,8 @@ class Daemon:
             "configError": self._config_error,
             "activation": self._start.activation,
             "containment": children.containment(),
-            "http": self._acceptor.ports(),
-            "httpLost": self._acceptor.lost_ports(),
+            "http": self._acceptor.ports.addresses(),
+            "httpLost": self._acceptor.ports.lost(),
             "degraded": None,
             **self.hub.describe(),
         }
@@ -339,7 +338,7 @@ class Daemon:
         if failure:
             log.error("messages could not be written to standard output: %s", failure)
             self.exit_code = 1
-        if self._acceptor.ports() and not self._ending:
+        if self._acceptor.ports.addresses() and not self._ending:
             log.info("the client at stdio has left; HTTP is served until a signal ends it")
         else:
             self.shut_down("the client has left", reconnect=False)
