@@ -32,10 +32,7 @@ def test_progress_of_a_legacy_server_comes_under_the_client_s_own_token(
 ) -> None:
     speaker, other = Speaker(opened(both, wire), era), both.lines()
     speaker.begin_call(
-        "count__read",
-        1,
-        arguments={"key": "p", "delay": 60, "steps": 2},
-        _meta={"progressToken": token},
+        "count__read", 1, arguments={"key": "p", "delay": 60, "steps": 2}, _meta={"progressToken": token}
     )
     assert text_of(speaker.client.answer_to(1)) == "read p"
     notices = [message for message in speaker.client.aside if message.get("method") == "notifications/progress"]

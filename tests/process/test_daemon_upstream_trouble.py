@@ -69,10 +69,7 @@ def test_a_server_that_closes_its_input_and_lives_on_is_ended_and_started_anew(s
     [
         (server("dying", "--on", "start"), "died at the start"),
         (server("dying", "--on", "tools/list"), "died of tools/list"),
-        (
-            server("wilful", "--mourn", "a farewell", "--mute", "tools/list", start_timeout=SHORT_SECONDS),
-            "a farewell",
-        ),
+        (server("wilful", "--mourn", "a farewell", "--mute", "tools/list", start_timeout=SHORT_SECONDS), "a farewell"),
     ],
 )
 def test_what_a_server_says_before_its_start_fails_is_told_to_the_client_and_not_logged(

@@ -11,15 +11,7 @@ import pytest
 from support.batches import Bridged
 from support.clients import Message
 from support.daemon import Scratch, server
-from support.http.clients import (
-    HttpClient,
-    LegacyHttp,
-    ModernHttp,
-    OldHttp,
-    Response,
-    bearer,
-    port_of,
-)
+from support.http.clients import HttpClient, LegacyHttp, ModernHttp, OldHttp, Response, bearer, port_of
 from support.kernel import pids_at_home, until
 from support.speakers import WIRES, Speaker
 from support.stdio_server import StdioServer

@@ -26,13 +26,7 @@ from unit.hub.whole_hub import PLENTY, Stage, answer
             2,
             "3 sessions, 3 servers (1 running, 1 failing: github), 2 calls",
         ),
-        (
-            0,
-            dict.fromkeys("abcde", "failed"),
-            0,
-            0,
-            "0 sessions, 5 servers (5 failing: a, b, c and 2 more), 0 calls",
-        ),
+        (0, dict.fromkeys("abcde", "failed"), 0, 0, "0 sessions, 5 servers (5 failing: a, b, c and 2 more), 0 calls"),
         (0, {"x": "needs login"}, 0, 0, "0 sessions, 1 server (1 waiting for a login: x), 0 calls"),
     ],
 )

@@ -320,8 +320,7 @@ async def test_a_response_that_is_none_is_refused_and_may_be_mended(stage: Stage
 
 
 @pytest.mark.parametrize(
-    ("method", "answer"),
-    [("elicitation/create", {"result": {"action": "cancel"}}), ("roots/list", None)],
+    ("method", "answer"), [("elicitation/create", {"result": {"action": "cancel"}}), ("roots/list", None)]
 )
 async def test_a_call_whose_client_never_comes_back_is_given_up(method: str, answer: dict[str, object] | None) -> None:
     stage = Stage(patience=0.01)

@@ -18,9 +18,7 @@ ENVELOPE = {versions.PROTOCOL_VERSION_KEY: versions.NEWEST_MODERN, versions.CLIE
 def offering(**lists: list[dict[str, object]]) -> dict[str, object]:
     """A legacy server that has those; what is called there stays open."""
     capabilities = {"tools": {}, "prompts": {}, "resources": {"subscribe": True}, "logging": {}, "completions": {}}
-    script = legacy_script(
-        initialize={"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {}},
-    )
+    script = legacy_script(initialize={"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {}})
     script |= {"tools/list": {"tools": lists.get("tools", [])}, "prompts/list": {"prompts": lists.get("prompts", [])}}
     script["resources/list"] = {"resources": lists.get("resources", [])}
     script["resources/templates/list"] = {"resourceTemplates": lists.get("templates", [])}
