@@ -340,7 +340,7 @@ class Daemon:
     def _client_left(self) -> None:
         failure = self._start.streams and self._start.streams.failure
         if failure:
-            log.error("cannot write to standard output: %s", failure)
+            log.error("messages could not be written to standard output: %s", failure)
             self.exit_code = 1
         if self._acceptor.ports.addresses() and not self._ending:
             log.info("the client at stdio has left; HTTP is served until a signal ends it")

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 import click
 from click.shell_completion import CompletionItem
 
-from hearth.cli import target
-from hearth.cli.messages import completed, note, suggestion
-from hearth.cli.target import with_places
+from hearth.cli import daemon_choice
+from hearth.cli.daemon_choice import with_places
+from hearth.cli.messages import completed, json_option, json_text, note, print_json, suggestion, tell
 from hearth.config.loader import read_file
 from hearth.errors import ConfigError, Refused
 from hearth.host import edited_files
-from hearth.output import documents, status_lines, table, terminal
+from hearth.output import status_lines, table, terminal
 from hearth.paths import Places
 from hearth.policy import loader
 from hearth.policy import show as policy_show
@@ -50,7 +50,7 @@ def _read(path: str) -> Policy | None:
 
 @policy.command()
 @click.argument("file", required=False, type=click.Path(dir_okay=False))
-@documents.json_option("Print the problems and warnings as JSON.")
+@json_option("Print the problems and warnings as JSON.")
 @with_places
 def check(places: Places, file: str | None, as_json: bool) -> int:
     """Look for mistakes in the policy, or in FILE: unknown keys, roles and permissions, templates that cannot be read.
@@ -78,7 +78,7 @@ def check(places: Places, file: str | None, as_json: bool) -> int:
         state = "does not exist, so every client may do everything" if found is None else f"is right: {_counted(found)}"
         lines.append(f"{path} {state}.")
     document = {"path": path, "exists": bool(problems) or found is not None, "problems": problems, "warnings": warnings}
-    documents.tell(as_json, document, *lines)
+    tell(as_json, document, *lines)
     return ConfigError.exit_code if problems else 0
 
 
@@ -88,7 +88,7 @@ def _counted(found: Policy) -> str:
 
 
 @policy.command()
-@documents.json_option("Print the policy as JSON.")
+@json_option("Print the policy as JSON.")
 @with_places
 def show(places: Places, as_json: bool) -> None:
     """Print the roles with the tools that each sees and its grants, the rules in their order, and the settings.
@@ -103,10 +103,10 @@ def show(places: Places, as_json: bool) -> None:
     path = loader.file_of(places)
     found = _read(path)
     if found is None:
-        documents.tell(as_json, None, f"{path} does not exist, so every client may do everything.")
+        tell(as_json, None, f"{path} does not exist, so every client may do everything.")
         return
     if as_json:
-        documents.show(policy_show.document(found))
+        print_json(policy_show.document(found))
         return
     width = terminal.width()
     roles = [
@@ -134,7 +134,7 @@ def show(places: Places, as_json: bool) -> None:
         lines += ["", *table.columns(("RULE", "ROLE", "FOR", "DECIDES", "REASON"), rules, width)]
     settings = policy_show.document(found)["settings"]
     if isinstance(settings, dict):
-        lines += ["", *(f"{name} = {documents.text(value, None)}" for name, value in settings.items())]
+        lines += ["", *(f"{name} = {json_text(value, None)}" for name, value in settings.items())]
     click.echo("\n".join(lines))
 
 
@@ -142,7 +142,7 @@ def show(places: Places, as_json: bool) -> None:
 
 
 def _complete_role(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    places = target.places_of(ctx)
+    places = daemon_choice.places_of(ctx)
     try:
         found = _read(loader.file_of(places)) if places else None
     except ConfigError:
@@ -151,8 +151,8 @@ def _complete_role(ctx: click.Context, parameter: click.Parameter, incomplete: s
 
 
 def _complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    places = target.places_of(ctx)
-    servers = [f"{name}__" for name in target.served(places)] if places else []
+    places = daemon_choice.places_of(ctx)
+    servers = [f"{name}__" for name in daemon_choice.served(places)] if places else []
     return completed([*OWN_TOOLS, *servers], incomplete)
 
 
@@ -173,7 +173,7 @@ def _complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: s
     type=click.Path(exists=True, dir_okay=False),
     help="A project's policy, counted as if it were trusted.",
 )
-@documents.json_option("Print the decision as JSON.")
+@json_option("Print the decision as JSON.")
 @with_places
 def explain(
     places: Places,
@@ -197,7 +197,7 @@ def explain(
     """
     path = loader.file_of(places)
     found = _read(path)
-    server, name = split_tool(tool, target.served(places))
+    server, name = split_tool(tool, daemon_choice.served(places))
     raw = _raw(name if server is None else None, sys.stdin.read() if arguments == "-" else arguments)
     if found is None:
         decision, role = Decision("allow", "", f"there is no policy: {path} does not exist", BUILT_IN), role or ""
@@ -212,7 +212,7 @@ def explain(
     lines = [f"{_said(decision)}: {table.clean(_reason(decision, name, role))}"]
     if decision.source != BUILT_IN:
         lines.append(f"  {decision.source}: {table.clean((line or '').strip())}")
-    documents.tell(as_json, document, *lines)
+    tell(as_json, document, *lines)
     trusted = os.path.join(workspace, loader.PROJECT_FOLDER, loader.FILE_NAME)
     if not project and not as_json and os.path.exists(trusted):
         note(f"{trusted} is not counted here; say --project {trusted} to count it")
@@ -270,7 +270,7 @@ def _reason(decision: Decision, tool: str, role: str) -> str:
 @click.option("--template", type=click.Choice(list(TEMPLATES)), default="team", help="The text to begin with.")
 @click.option("--force", is_flag=True, help="Replace a policy that exists.")
 @click.option("--dry-run", is_flag=True, help="Print the text instead of writing it.")
-@documents.json_option()
+@json_option()
 @with_places
 def init(places: Places, template: str, force: bool, dry_run: bool, as_json: bool) -> None:
     """Write a policy to begin with. The template `team` has a lead (tl) and developers (dev), who may commit, push
@@ -292,4 +292,4 @@ def init(places: Places, template: str, force: bool, dry_run: bool, as_json: boo
             edited_files.replace(path, text.encode())
     document = {"path": path, "template": template, "replaced": former is not None, "dryRun": dry_run}
     done = f"{path} is written. Look at it, then: hearth policy check"
-    documents.tell(as_json, document, text.rstrip("\n") if dry_run else done)
+    tell(as_json, document, text.rstrip("\n") if dry_run else done)
