@@ -115,23 +115,16 @@ class Seat:
     def journal(self, *matches: str) -> list[dict[str, Any]]:
         """The journal of the service, in order."""
         # As root: a user's own journal is not readable by it until journald has rotated in its ACL.
-        arguments = [
-            "-q",
-            "-o",
-            "json",
-            "--no-pager",
-            f"_UID={self.user.uid}",
-            f"_SYSTEMD_USER_UNIT={SERVICE}",
-            *matches,
-        ]
-        self.machine.check("journalctl", "--sync")
-        return [json.loads(line) for line in self.machine.check("journalctl", *arguments).splitlines()]
+        return [json.loads(line) for line in self._journal("json", f"_SYSTEMD_USER_UNIT={SERVICE}", *matches)]
 
     def starts(self) -> int:
         """How often the service was started."""
+        return len(self._journal("cat", f"USER_UNIT={SERVICE}", f"MESSAGE_ID={STARTING_MESSAGE_ID}"))
+
+    def _journal(self, form: str, *matches: str) -> list[str]:
         self.machine.check("journalctl", "--sync")
-        matches = [f"_UID={self.user.uid}", f"USER_UNIT={SERVICE}", f"MESSAGE_ID={STARTING_MESSAGE_ID}"]
-        return len(self.machine.check("journalctl", "-q", "-o", "cat", "--no-pager", *matches).splitlines())
+        user = f"_UID={self.user.uid}"
+        return self.machine.check("journalctl", "-q", "-o", form, "--no-pager", user, *matches).splitlines()
 
     def await_state(self, state: str, unit: str = SERVICE) -> None:
         """Wait until a unit is in a state."""
