@@ -34,8 +34,7 @@ except ConnectionResetError:
 
 
 def test_the_bridge_works_under_env_i_with_a_user_manager(seat: Seat) -> None:
-    client = seat.bridge(environment=seat.user.client_environment)
-    client.initialize()
+    client = seat.session(environment=seat.user.client_environment)
     assert client.call("desk__echo", text="bare") == "bare"
     assert seat.status()["activation"] == "systemd"
 
@@ -47,8 +46,7 @@ def test_the_bridge_works_under_env_i_without_a_user_manager(bare_seat: Seat) ->
     try:
         lonely.configure()
         assert lonely.run("test", "-e", user.runtime).returncode == 1
-        client = lonely.bridge(environment=user.client_environment)
-        client.initialize()
+        client = lonely.session(environment=user.client_environment)
         assert client.call("desk__echo", text="alone") == "alone"
         document = json.loads(lonely.run(lonely.installation.hearth, "status", "--json").stdout)
         assert (document["running"], document["activation"]) == (True, "self")

@@ -49,6 +49,10 @@ class Seat:
         """Run the command line."""
         return self.run(self.installation.hearth, *arguments)
 
+    def ok(self, *arguments: str) -> str:
+        """Run the command line, which must succeed; return what it printed."""
+        return self.check(self.installation.hearth, *arguments)
+
     def status(self) -> dict[str, Any]:
         """`hearth status --json`."""
         document: dict[str, Any] = json.loads(self.hearth("status", "--json").stdout)
@@ -68,8 +72,7 @@ class Seat:
 
     def install(self) -> None:
         """What the user types to set it up."""
-        done = self.hearth("install")
-        assert done.returncode == 0, done.stderr
+        self.ok("install")
 
     def write(self, path: str, text: str) -> None:
         """Write a file of the user's, with the folders that it needs."""
@@ -101,10 +104,15 @@ class Seat:
         self._clients.append(client)
         return client
 
+    def session(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Client:
+        """A bridge whose session is open."""
+        client = self.bridge(*arguments, environment=environment)
+        client.initialize()
+        return client
+
     def attached_bridge(self) -> Client:
         """A bridge whose session is up and whose server has answered once."""
-        client = self.bridge()
-        client.initialize()
+        client = self.session()
         assert client.call("desk__echo", text="up") == "up"
         return client
 
