@@ -54,8 +54,7 @@ def test_the_units_are_written_and_the_two_commands_are_said(home: Path) -> None
 def test_installing_again_changes_nothing(home: Path) -> None:
     hearth(home, "install")
     before = written(home)
-    document = json.loads(hearth(home, "install", "--json").stdout)
-    assert document["written"] == []
+    assert json.loads(hearth(home, "install", "--json").stdout)["written"] == []
     assert written(home) == before
 
 

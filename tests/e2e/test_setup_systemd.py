@@ -55,8 +55,7 @@ def test_units_of_somebody_else_that_keep_hearth_from_serving_leave_every_client
     bare_seat: Seat, clients: dict[str, str]
 ) -> None:
     bare_seat.write(f"{bare_seat.user.home}/.config/systemd/user/{SOCKET}", "[Socket]\nListenStream=/nowhere\n")
-    done = bare_seat.hearth("setup", "--yes", "--json")
-    document = json.loads(done.stdout)
+    document = json.loads(bare_seat.hearth("setup", "--yes", "--json").stdout)
     assert SOCKET in document["service"]["reason"]
     assert document["files"] == []
     assert [each["path"] for each in document["left"]] == list(clients)

@@ -55,8 +55,7 @@ def test_the_bridge_works_under_env_i_without_a_user_manager(bare_seat: Seat) ->
 
 
 def test_the_printed_command_works_as_a_client_would_start_it(seat: Seat) -> None:
-    printed = json.loads(seat.hearth("connect", "--print").stdout)
-    (entry,) = printed["mcpServers"].values()
+    (entry,) = json.loads(seat.hearth("connect", "--print").stdout)["mcpServers"].values()
     process = seat.machine.start(
         entry["command"], *entry["args"], user=seat.user, environment=seat.user.client_environment
     )

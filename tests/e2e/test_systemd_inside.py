@@ -32,8 +32,7 @@ def test_a_setuid_helper_gains_its_privilege_inside_the_unit(seat: Seat) -> None
 
 
 def test_no_filter_of_system_calls_is_inherited(seat: Seat) -> None:
-    status = json.loads(seat.attached_bridge().call("desk__facts"))["status"]
-    assert status["Seccomp"] == "0"
+    assert json.loads(seat.attached_bridge().call("desk__facts"))["status"]["Seccomp"] == "0"
 
 
 def test_a_server_has_the_signals_umask_and_pipes_of_an_ordinary_program(seat: Seat) -> None:
@@ -53,8 +52,7 @@ def test_a_shell_pipeline_inside_the_unit_ends_when_its_reader_has_enough(seat: 
         f"yes | head -n 1 >/dev/null; echo ${{PIPESTATUS[0]}} >{seen}; exec /usr/bin/python3 -I {seat.servers}/desk.py"
     )
     seat.configure(f"[mcpServers.shell]\ncommand = '/bin/bash'\nargs = ['-c', '{script}']\n")
-    client = seat.session()
-    assert client.call("shell__echo", text="up") == "up"
+    assert seat.session().call("shell__echo", text="up") == "up"
     assert seat.check("cat", seen).strip() == str(128 + signal.SIGPIPE)
 
 
@@ -75,8 +73,7 @@ def test_what_a_server_left_running_ends_with_the_daemon(seat: Seat) -> None:
 
 @pytest.mark.usefixtures("protocols")
 def test_systemctl_status_shows_what_the_daemon_does(seat: Seat) -> None:
-    broken = '[mcpServers.broken]\ncommand = "/nowhere/at-all"\n'
-    seat.configure(broken)
+    seat.configure('[mcpServers.broken]\ncommand = "/nowhere/at-all"\n')
     client, second = seat.attached_bridge(), seat.bridge()
     second.initialize()
     started, release = f"{seat.user.home}/started", f"{seat.user.home}/release"

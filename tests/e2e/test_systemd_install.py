@@ -22,8 +22,7 @@ INSTALLED = {*(f"user/{name}" for name in (SOCKET, SERVICE, PORT, DROP_IN)), "us
 
 
 def test_install_puts_the_units_in_place_and_has_systemd_listen(bare_seat: Seat) -> None:
-    said = bare_seat.ok("install")
-    assert bare_seat.socket in said
+    assert bare_seat.socket in bare_seat.ok("install")
     assert unit_files(bare_seat) == INSTALLED
     assert bare_seat.state(SOCKET) == "active"
     assert bare_seat.installation.python in bare_seat.show("ExecStart")

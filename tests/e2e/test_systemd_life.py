@@ -19,8 +19,7 @@ def test_after_enable_now_systemd_listens_and_nothing_runs(seat: Seat) -> None:
 
 
 def test_status_says_that_nothing_runs_and_wakes_nothing(seat: Seat) -> None:
-    document = seat.status()
-    assert document["running"] is False
+    assert seat.status()["running"] is False
     assert "not running" in seat.hearth("status").stdout
     seat.ok("sessions")
     assert seat.state() == "inactive"
@@ -83,8 +82,7 @@ def test_waking_and_leaving_many_times_in_a_row_is_no_sign_of_trouble(seat: Seat
     seat.configure(idle_timeout=0.1)
     rounds = 2 * int(seat.show("StartLimitBurst"))
     for number in range(rounds):
-        client = seat.session()
-        client.close()
+        seat.session().close()
         until(lambda: seat.state() == "inactive", f"daemon {number} is gone")
     assert seat.starts() == rounds
     assert seat.state(SOCKET) == "active"

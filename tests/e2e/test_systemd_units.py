@@ -23,8 +23,7 @@ def test_a_profile_has_a_socket_a_daemon_a_config_and_a_log_of_its_own(seat: Sea
     config = f"{seat.user.home}/.config/hearth/profiles/my-work/config.toml"
     server = f'command = "/usr/bin/python3"\nargs = ["-I", "{seat.servers}/desk.py"]\n'
     seat.write(config, f"idle_timeout = 0.5\n[mcpServers.bench]\n{server}")
-    said = seat.ok("install", "--profile", "my-work")
-    assert f"{seat.user.runtime}/mcp/my-work.sock" in said
+    assert f"{seat.user.runtime}/mcp/my-work.sock" in seat.ok("install", "--profile", "my-work")
     assert (seat.state(socket), seat.state(service)) == ("active", "inactive")
     verified = seat.run("systemd-analyze", "verify", "--man=no", "--user", socket, service)
     assert (verified.stdout, verified.stderr) == ("", "")
@@ -71,8 +70,7 @@ def test_the_path_of_the_shell_finds_a_server_that_systemd_would_not(bare_seat: 
     done = seat.run(seat.installation.hearth, "install", environment=shell)
     assert folder in done.stdout
     assert not is_missed()
-    client = seat.session()
-    assert client.call("shelved__echo", text="found") == "found"
+    assert seat.session().call("shelved__echo", text="found") == "found"
     again = seat.run(seat.installation.hearth, "install", "--path", "/usr/bin:/bin", environment=shell)
     assert "hearth restart" in again.stdout
     assert is_missed()
@@ -108,8 +106,7 @@ def test_units_of_a_package_are_enabled_and_not_copied_and_older_copies_give_way
     assert seat.show("DropInPaths") == f"{folder}/{drop_in}"
     seat.attached_bridge()
     assert seat.status()["activation"] == "systemd"
-    done = seat.hearth("uninstall")
-    assert "belong to a package" in done.stdout
+    assert "belong to a package" in seat.hearth("uninstall").stdout
     assert seat.run("test", "-e", folder).returncode == 1
     assert seat.state(SOCKET) == "inactive"
     assert seat.show("LoadState", SOCKET) == "loaded"
@@ -172,8 +169,7 @@ def test_a_user_without_a_manager_reaches_a_daemon_that_runs_as_that_user_and_no
     alice, mallory = host.user(), host.user()
     socket, service = f"mcp-user@{alice.uid}.socket", f"mcp-user@{alice.uid}.service"
     assert host.machine.run("test", "-e", alice.runtime).returncode == 1
-    said = host.root("install", "--system", "--user", alice.name)
-    assert f"listens for {alice.name}" in said
+    assert f"listens for {alice.name}" in host.root("install", "--system", "--user", alice.name)
     verified = host.machine.run("systemd-analyze", "verify", "--man=no", socket, service)
     assert (verified.stdout, verified.stderr) == ("", "")
     path = f"/run/mcp/{alice.uid}.sock"

@@ -347,8 +347,7 @@ def test_a_file_that_somebody_brought_back_is_left_and_can_be_connected_again(fi
 
 def test_an_entry_that_came_later_is_connected_later(file: Path) -> None:
     connect(file, git="git")
-    changed = file.read_text().replace('"theme": "dark"', '"theme": "light"')
-    file.write_text(changed)
+    file.write_text(file.read_text().replace('"theme": "dark"', '"theme": "light"'))
     connect(file, time="time")
     disconnect(file)
     assert file.read_text() == json.dumps(TREE | {"theme": "light"}, indent=2)

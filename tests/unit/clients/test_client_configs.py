@@ -54,8 +54,7 @@ def test_each_is_read_connected_and_brought_back(config: Config, state: Path) ->
         assert ("command" in entry.entry) != ("url" in entry.entry)
         assert (entry.disabled, entry.bridge_to) == (False, None)
     for whole in ways(config):
-        outcome = connect(table, config, whole)
-        is_as_it_should_be(table, config, outcome, whole)
+        is_as_it_should_be(table, config, connect(table, config, whole), whole)
         assert connect(table, config, whole).changes == []
         assert bridge_entries.disconnect(table).is_exact
         assert content(table) == config.data

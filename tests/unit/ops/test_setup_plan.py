@@ -63,8 +63,7 @@ def test_what_else_a_client_writes_into_its_file_is_no_change_of_the_plan(home: 
     plan = planned(places)
     setup_plan.import_servers(places, plan)
     write(home, {"time": {"command": "/bin/cat"}}, windows=3)
-    done = setup_plan.connect(places, plan, [])
-    assert done.links.problems == []
+    assert setup_plan.connect(places, plan, []).links.problems == []
     assert json.loads(client_file(home).read_text())["windows"] == 3
     assert "--server" in json.loads(client_file(home).read_text())["mcpServers"]["time"]["args"]
 

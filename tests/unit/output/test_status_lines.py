@@ -92,8 +92,7 @@ def test_a_document_with_missing_keys_is_shown_as_far_as_it_goes() -> None:
 
 def test_sessions_show_the_owner_with_a_star_and_a_silent_one_with_a_z() -> None:
     known = [{"id": "a", "isOwner": True}, {"id": "b", "active": False}, {"id": "c", "active": True}]
-    marks = [line[:1] for line in session_lines(known, 0.0, 200)[1:]]
-    assert marks == ["*", "z", " "]
+    assert [line[:1] for line in session_lines(known, 0.0, 200)[1:]] == ["*", "z", " "]
 
 
 def test_a_client_is_named_by_text_or_by_name_and_version() -> None:

@@ -79,8 +79,7 @@ def test_a_server_that_failed_is_said_with_what_to_do() -> None:
 
 def test_the_summary_counts_what_was_moved_and_what_was_left_with_each_reason() -> None:
     gone, same = found("gone", {"command": "gone"}), found("gone", {"command": "gone"}, "cursor")
-    off = found("off", {"command": "uvx", "disabled": True})
-    entries = [TIME, gone, same, off]
+    entries = [TIME, gone, same, found("off", {"command": "uvx", "disabled": True})]
     tables = {each.table: [found for found in entries if found.table == each.table] for each in entries}
     plans = [TablePlan(table, {each.name: each.name for each in mine}, False, []) for table, mine in tables.items()]
     trials = [Trial("time", 1), Trial("gone", None, "it\x1b ended with code 3")]
