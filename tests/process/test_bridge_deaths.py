@@ -93,8 +93,7 @@ def test_kept_lines_are_replayed_first_and_their_answers_swallowed(scene: Stage)
     wire.close()
 
     wire = daemon.welcome()
-    methods = [wire.read_line()[1]["method"], wire.read_line()[1]["method"]]
-    assert methods == ["initialize", "notifications/initialized"]
+    assert [wire.read_line()[1]["method"], wire.read_line()[1]["method"]] == ["initialize", "notifications/initialized"]
     assert bridge.is_silent()
 
 

@@ -209,8 +209,7 @@ def test_what_is_encrypted_goes_through_a_tunnel_past_the_eyes_of_the_proxy(tmp_
 def test_a_proxy_that_refuses_or_is_not_there_is_named() -> None:
     with TunnelProxy() as proxy:
         proxy.refuses = True
-        address = f"http://127.0.0.1:{proxy.port}"
-        with bridge_to("https://server.example/mcp", extra={"HTTPS_PROXY": address}) as bridge:
+        with bridge_to("https://server.example/mcp", extra={"HTTPS_PROXY": f"http://127.0.0.1:{proxy.port}"}) as bridge:
             message = bridge.ask("tools/list", _modern=True)["error"]["message"]
             assert "through the proxy (407" in message and "HTTPS_PROXY" in message
             proxy.close()

@@ -28,8 +28,7 @@ def test_a_client_lists_and_calls(streams: bool, gives_sessions: bool) -> None:
 
 def test_everything_may_be_written_at_once() -> None:
     with LegacySite() as site, bridge_to(site.url) as bridge:
-        info = {"name": "test", "version": "1"}
-        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
         bridge.send(
             {"jsonrpc": "2.0", "id": "a", "method": "initialize", "params": params},
             {"jsonrpc": "2.0", "method": "notifications/initialized"},

@@ -361,8 +361,7 @@ def test_a_crowd_of_requests_that_hang_holds_up_neither_a_cancellation_nor_an_an
 
 def test_a_flood_before_the_handshake_is_done_waits_for_it() -> None:
     with LegacySite() as site, bridge_to(site.url) as bridge:
-        info = {"name": "test", "version": "1"}
-        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
         calls = ({"name": "echo", "arguments": {"text": "x"}} for _ in range(300))
         bridge.send(
             {"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": params},
