@@ -48,8 +48,7 @@ CONTENT_SINCE: dict[str, Message] = {
 @pytest.mark.parametrize("since", CONTENT_SINCE)
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_content_is_fine_from_its_revision_on(revision: str, since: str) -> None:
-    message = result(revision, **CONTENT_SINCE[since])
-    assert (to_client(revision, message, "tools/call") == []) is (revision >= since)
+    assert (to_client(revision, result(revision, **CONTENT_SINCE[since]), "tools/call") == []) is (revision >= since)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -89,8 +88,7 @@ def test_each_era_has_error_codes_of_its_own(revision: str) -> None:
 def test_each_era_has_notifications_of_its_own(revision: str) -> None:
     acknowledged = notice(ACKNOWLEDGED, notifications={}, _meta={SUBSCRIPTION_KEY: 1})
     assert (to_client(revision, acknowledged) == []) is is_modern(revision)
-    untagged = notice("notifications/resources/updated", uri="a:b")
-    assert (to_client(revision, untagged) == []) is not is_modern(revision)
+    assert (to_client(revision, notice("notifications/resources/updated", uri="a:b")) == []) is not is_modern(revision)
     completed = notice("notifications/elicitation/complete", elicitationId="e")
     assert (to_client(revision, completed) == []) is (revision == "2025-11-25")
     assert to_client(revision, notice("notifications/progress", progressToken=1, progress=1)) == []

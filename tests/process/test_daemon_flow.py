@@ -134,8 +134,7 @@ def test_cancels_go_past_the_full_queue_of_a_server(scratch: Scratch) -> None:
 
 
 def test_a_deaf_server_s_queue_has_room_again_when_it_reads(scratch: Scratch) -> None:
-    record = scratch.home / "record"
-    client = scratch.serve({"rec": server("recording", record)}, upstream_queue_limit=100_000).frames()
+    client = scratch.serve({"rec": server("recording", scratch.home / "record")}, upstream_queue_limit=100_000).frames()
     pid = json.loads(text_of(client.call("rec__about")))["pid"]
     stop(pid)
     for _ in range(FILLING):

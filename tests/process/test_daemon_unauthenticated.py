@@ -194,8 +194,7 @@ def test_the_limit_of_open_files_refuses_in_words_and_leaves_room_for_servers(sc
 @pytest.fixture(scope="module")
 def serving(shared: Scratch) -> Scratch:
     """A daemon with the recording server, started with more in its environment than any server should get."""
-    record = shared.home / "record"
-    shared.configure({"rec": server("recording", record, env={"NAMED": "yes", "TOKEN": "${A_SECRET}"})})
+    shared.configure({"rec": server("recording", shared.home / "record", env={"NAMED": "yes", "TOKEN": "${A_SECRET}"})})
     inherited = os.open("/dev/zero", os.O_RDONLY)
     try:
         shared.start(

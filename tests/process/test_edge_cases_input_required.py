@@ -353,8 +353,7 @@ def test_two_clients_of_a_shared_modern_server_are_asked_each_its_own_question(s
     errands = [Errand(client, name="puppet__act", arguments={"n": n}) for n, client in enumerate(clients)]
     for puppet, call in [actor.next("tools/call") for _ in clients]:
         number = call["params"]["arguments"]["n"]
-        asking = questions(q=form(message=f"question {number}"))
-        require(puppet, call, inputRequests=asking, requestState=str(number))
+        require(puppet, call, inputRequests=questions(q=form(message=f"question {number}")), requestState=str(number))
     for number, client in enumerate(clients):
         assert client.next_question()["params"]["message"] == f"question {number}"
     for _ in clients:

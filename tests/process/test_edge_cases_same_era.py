@@ -233,8 +233,7 @@ EMBEDDED = {"type": "resource", "resource": {"uri": "made:up", "text": "content"
 def test_content_that_a_revision_does_not_have_becomes_text_and_the_rest_stays(
     stage: Stage, revision: str, upstream: str
 ) -> None:
-    actor = stage.serve(upstream)
-    errand, puppet, call = actor.called_by(stage.legacy(revision))
+    errand, puppet, call = stage.serve(upstream).called_by(stage.legacy(revision))
     puppet.answer(call, content=[TEXT, IMAGE, AUDIO, LINK, EMBEDDED], structuredContent={"a": [1]}, vendor=1)
     result = errand.outcome().result
     audio, link = result["content"][2:4]

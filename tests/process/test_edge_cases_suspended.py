@@ -257,8 +257,7 @@ def test_a_state_that_was_tampered_with_is_refused(stage: Stage, actor: Actor) -
 
 def test_a_state_is_good_for_its_own_client_only(stage: Stage, actor: Actor) -> None:
     errand, puppet, call = parked(actor, stage.modern())
-    thief = stage.modern("thief")
-    error = Errand(thief, **errand.params, requestState=errand.wish["requestState"]).outcome().error
+    error = Errand(stage.modern("thief"), **errand.params, requestState=errand.wish["requestState"]).outcome().error
     assert (error["code"], error["data"]["reason"]) == (INVALID_PARAMS, "principal")
     errand.fill_in(actor, "q-1")
     errand.finish(puppet, call, "done")

@@ -49,8 +49,7 @@ def test_progress_comes_on_the_stream_of_its_call(home: Scratch) -> None:
     events = list(got.events())
     # The first has no data: from it on the client knows where it would have to resume.
     assert events[0].message is None and events[0].id is not None
-    methods = [event.message.get("method") for event in events if event.message]
-    assert methods == ["notifications/progress"] * 3 + [None]
+    assert [event.message.get("method") for event in events if event.message] == ["notifications/progress"] * 3 + [None]
     ids = [event.id for event in events]
     assert len(set(ids)) == len(ids)
 
@@ -59,8 +58,7 @@ def test_progress_comes_on_the_stream_of_its_call(home: Scratch) -> None:
 def test_clients_of_the_one_revision_that_has_it_are_told_first_where_and_when_to_resume(
     home: Scratch, version: str
 ) -> None:
-    client = LegacyHttp(home).opened(version)
-    got = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=200, steps=2)
+    got = LegacyHttp(home).opened(version).call("count__read", meta={"progressToken": "p"}, key="k", delay=200, steps=2)
     first = [got.line(), got.line(), got.line()]
     if version == "2025-11-25":
         assert first[0].startswith("id: ") and first[1:] == ["retry: 1000", "data:"]
@@ -114,8 +112,7 @@ def test_a_server_s_question_comes_on_the_stream_of_the_call_that_caused_it(scra
     events = client.call("ask__ask", method="elicitation/create").events()
     asked = next(event.message for event in events if event.message)
     assert asked["method"] == "elicitation/create"
-    answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}}
-    assert client.request("POST", answer).status == 202
+    assert client.request("POST", {"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}}).status == 202
     final = next(event.message for event in events if event.message)
     assert json.loads(text_of(final))["result"] == {"action": "decline"}
 

@@ -132,8 +132,7 @@ def test_a_port_that_was_asked_for_keeps_the_daemon(scratch: Scratch) -> None:
 )
 @pytest.mark.quick
 def test_pages_of_allowed_origins_may_read_the_answer(scratch: Scratch, origin: str, status: int) -> None:
-    client = ModernHttp(scratch, address=serve(scratch))
-    got = client.post("tools/list", headers={**bearer(scratch), "Origin": origin})
+    got = ModernHttp(scratch, address=serve(scratch)).post("tools/list", headers={**bearer(scratch), "Origin": origin})
     assert got.status == status
     if status == 200:
         assert got.headers["access-control-allow-origin"] == origin

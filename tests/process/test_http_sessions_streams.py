@@ -91,8 +91,7 @@ def test_a_result_that_is_cut_in_its_middle_comes_whole(stage: Stage, seed: int)
 
 def test_all_that_was_on_its_way_when_the_connection_broke_comes_again(counting: LegacyHttp, shared: Scratch) -> None:
     """However many pieces it went out in, into buffers that nobody has read."""
-    events = counting.call("count__read", meta={"progressToken": "p"}, key="k", delay=400, steps=STEPS).events()
-    first = next(events)
+    first = next(counting.call("count__read", meta={"progressToken": "p"}, key="k", delay=400, steps=STEPS).events())
     # What is due later is answered later: by then everything has gone out.
     assert ModernHttp(shared).call("count__read", key="after", delay=800).status == 200
     counting.close()
@@ -206,8 +205,7 @@ def test_an_answer_that_died_with_its_daemon_is_told_of_as_an_error(scratch: Scr
     ledger = scratch.home / "ledger"
     daemon = scratch.serve({"count": server("counting", ledger)}, drain_timeout=0.1)
     client = LegacyHttp(scratch).opened()
-    got = client.call("count__once", id=id, meta={"progressToken": "p"}, key="k", delay=60_000, steps=600)
-    events = got.events()
+    events = client.call("count__once", id=id, meta={"progressToken": "p"}, key="k", delay=60_000, steps=600).events()
     seen = [next(events), next(events)]
     kill(daemon)
     client.close()

@@ -95,8 +95,7 @@ def test_twenty_servers_of_which_some_are_slow_and_some_never_start(scratch: Scr
             client = scratch.lines()
             assert "This is slow4." in client.initialize()["instructions"]
             assert set(client.tools()) == known
-            modern_client = scratch.lines()
-            assert {tool["name"] for tool in modern_client.ask("tools/list", modern())["result"]["tools"]} == known
+            assert {tool["name"] for tool in scratch.lines().ask("tools/list", modern())["result"]["tools"]} == known
         # Only what has never said what it offers is worth a try: the silent one.
         assert set(running(scratch)) <= {"silent"}
         assert troupe.started() == []

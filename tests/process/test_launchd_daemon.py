@@ -51,8 +51,7 @@ class Holder:
 
     def variables(self) -> dict[str, str]:
         """What the stand-in is told."""
-        number = str(self.socket.fileno())
-        return {"STAND_IN_FD": number, "STAND_IN_LEDGER": str(self.ledger), "LD_PRELOAD": stand_in()}
+        return {"STAND_IN_FD": str(self.socket.fileno()), "STAND_IN_LEDGER": str(self.ledger), "LD_PRELOAD": stand_in()}
 
     def light(self, **variables: str) -> Daemon:
         """Start the daemon as launchd does when somebody connects."""

@@ -71,8 +71,7 @@ def test_the_pack_restarts_itself_and_answers(packed: Scratch) -> None:
 
 def test_a_session_that_is_not_the_owner_needs_its_approval_to_restart(packed: Scratch) -> None:
     opened(packed, "frames", "legacy")
-    other = opened(packed, "frames", "legacy")
-    refused = other.call("hearth__restart_server", arguments={"name": "old"})["result"]
+    refused = opened(packed, "frames", "legacy").call("hearth__restart_server", arguments={"name": "old"})["result"]
     assert refused["isError"] is True
     assert "owner.approve" in refused["content"][0]["text"]
 

@@ -25,8 +25,7 @@ class Counted:
 
     def call(self, tool: str = "keep__count") -> Message:
         params: Message = {"name": tool, "arguments": {}}
-        answer = self.client.ask("tools/call", modern(**params) if self.era == "modern" else params)
-        return json.loads(text_of(answer))
+        return json.loads(text_of(self.client.ask("tools/call", modern(**params) if self.era == "modern" else params)))
 
     def close(self) -> None:
         self.client.close()

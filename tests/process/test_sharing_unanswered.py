@@ -182,8 +182,7 @@ def test_a_parked_question_outlives_its_call_while_another_may_have_caused_it(ho
     # What the client was shown is answered by it, although the call has ended meanwhile.
     ((key, question),) = result["inputRequests"].items()
     answer = ann.reply(question["method"], question["params"])
-    retry = act(ann, inputResponses={key: answer}, requestState=result["requestState"])
-    assert outcome(ann, retry).text == "the first"
+    assert outcome(ann, act(ann, inputResponses={key: answer}, requestState=result["requestState"])).text == "the first"
     assert server.next(None)[1] == {"jsonrpc": "2.0", "id": "shown", "result": expected_answer(ann, "form")}
     puppet.say(calls[1][1], "the second")
     assert outcome(ann, again).text == "the second"

@@ -119,8 +119,7 @@ def test_a_client_that_never_reads_its_errors_is_served_all_the_same(scratch: Sc
 def test_it_works_where_its_client_works(scratch: Scratch) -> None:
     """As the bridge's session has the folder, so that servers for a workspace are this one's."""
     scratch.configure({"it": server("keeping", isolation="workspace")})
-    client = with_http(scratch).initialized()
-    [session] = http(scratch, client).request("GET", path="/status").json()["sessions"]
+    [session] = http(scratch, with_http(scratch).initialized()).request("GET", path="/status").json()["sessions"]
     assert (session["cwd"], session["wire"], session["pid"]) == (str(scratch.home), "stdio", os.getpid())
 
 

@@ -76,8 +76,7 @@ def assert_calls(steps: Document) -> None:
 
 
 def assert_notices(steps: Document, tools: set[str]) -> None:
-    notice = {"method": "notifications/resources/updated", "uri": "note://board"}
-    assert steps["resource update"]["notices"] == [notice]
+    assert steps["resource update"]["notices"] == [{"method": "notifications/resources/updated", "uri": "note://board"}]
     assert steps["updated resource"]["result"]["contents"][0]["text"] == "second"
     assert steps["one tool more"]["notices"] == [{"method": "notifications/tools/list_changed"}]
     assert {tool["name"] for tool in steps["more tools"]["result"]["tools"]} == tools | {"trick"}

@@ -55,5 +55,4 @@ def opened(scratch: Scratch, wire: str = "lines") -> Client:
 
 def received(scratch: Scratch, upstream: str) -> list[Message]:
     # What is behind the last line end is still being written.
-    whole = Path(scratch.home / upstream).read_bytes().rpartition(b"\n")[0]
-    return [json.loads(line) for line in whole.splitlines()]
+    return [json.loads(line) for line in Path(scratch.home / upstream).read_bytes().rpartition(b"\n")[0].splitlines()]

@@ -90,8 +90,7 @@ class Marked:
             answer = _answer(question["method"], question["params"])
             self.client.send({"jsonrpc": "2.0", "id": question["id"], "result": answer})
             return
-        wishes = question["inputRequests"].items()
-        responses = {key: _answer(wish["method"], wish["params"]) for key, wish in wishes}
+        responses = {key: _answer(wish["method"], wish["params"]) for key, wish in question["inputRequests"].items()}
         call.more = {"inputResponses": responses, "requestState": question["requestState"]}
         self.send(call)
 

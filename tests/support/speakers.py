@@ -74,8 +74,7 @@ class OverHttp:
             # There is no such notification here: closing the stream is the cancellation.
             self._begun.pop(0).close()
         else:
-            got = self.client.request("POST", {"jsonrpc": "2.0", "method": method, "params": params})
-            assert got.status == 202
+            assert self.client.request("POST", {"jsonrpc": "2.0", "method": method, "params": params}).status == 202
 
     def leave(self) -> None:
         if isinstance(self.client, LegacyHttp):

@@ -20,11 +20,7 @@ NEWER_QUESTIONS_SINCE = "2025-11-25"
 # Declared to a legacy server that serves several clients: the union. Whether a client can take a question is checked
 # when there is one.
 FULL = json.dumps(
-    {
-        "roots": {"listChanged": True},
-        "sampling": {"context": {}, "tools": {}},
-        "elicitation": {"form": {}, "url": {}},
-    }
+    {"roots": {"listChanged": True}, "sampling": {"context": {}, "tools": {}}, "elicitation": {"form": {}, "url": {}}}
 )
 
 # Declared to a client that is offered every server: capabilities cannot change later, servers do.

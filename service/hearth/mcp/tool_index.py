@@ -299,11 +299,7 @@ def document(
         found, fitting = tools[: limit or None], len(tools)
     unknown = [name for name, each in offerings if each is None and server in (None, name)]
     return json.join(
-        {
-            "tools": values.array(map(_entry, found)),
-            "fitting": json.dumps(fitting),
-            "unknown": json.dumps(unknown),
-        }
+        {"tools": values.array(map(_entry, found)), "fitting": json.dumps(fitting), "unknown": json.dumps(unknown)}
     )
 
 

@@ -69,14 +69,7 @@ _ALLOWED_FOR_THE_NETWORK = frozenset(
 # Without these, programs on Windows do not even start.
 _ALLOWED_ON_WINDOWS = frozenset(
     {
-        *(
-            "APPDATA",
-            "LOCALAPPDATA",
-            "PROGRAMDATA",
-            "PROGRAMFILES",
-            "PROGRAMFILES(X86)",
-            "COMMONPROGRAMFILES",
-        ),
+        *("APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "COMMONPROGRAMFILES"),
         *("HOMEDRIVE", "HOMEPATH", "USERNAME", "USERPROFILE", "TEMP", "TMP"),
         *("SYSTEMDRIVE", "SYSTEMROOT", "WINDIR", "COMSPEC", "PATHEXT", "OS"),
         *("NUMBER_OF_PROCESSORS", "PROCESSOR_ARCHITECTURE"),

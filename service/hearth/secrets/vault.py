@@ -96,7 +96,7 @@ class Vault:
             former = self.entries().get(name)
             backend = self._put_into_keyring(name, value)
             if backend == _FILE:
-                self._write_values({**self._read_values(), name: value})
+                _write(self._values, {**self._read_values(), name: value})
             self._note({name: {"changedAt": time.time(), "backend": backend}})
             if former and former.backend != backend:
                 # The index no longer refers to the former copy.
@@ -129,7 +129,7 @@ class Vault:
             return
         left = self._read_values()
         if left.pop(name, None) is not None:
-            self._write_values(left)
+            _write(self._values, left)
 
     def _request(self, do: str, name: str, **more: str) -> dict[str, Any]:
         return {"do": do, "service": self._service, "name": name, **more}
@@ -161,9 +161,6 @@ class Vault:
 
     def _read_values(self) -> dict[str, str]:
         return _read(self._values, FILE_LIMIT_BYTES, lambda value: isinstance(value, str))
-
-    def _write_values(self, values: dict[str, str]) -> None:
-        _write(self._values, values)
 
 
 def _is_entry(found: Any) -> bool:

@@ -14,27 +14,10 @@ from itertools import takewhile
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw as Raw  # also for callers
 
 from hearth.errors import MessageError
 from hearth.wire import scan
-
-__all__ = [
-    "Batch",
-    "Fields",
-    "Kind",
-    "Message",
-    "Raw",
-    "dumps",
-    "elements_decoder",
-    "elements_slowly",
-    "join",
-    "loads",
-    "one_line",
-    "parse",
-    "parse_batch",
-    "split",
-]
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

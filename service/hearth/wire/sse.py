@@ -32,19 +32,9 @@ class SseDecoder:
     """
 
     __slots__ = (
-        "_after_return",
-        "_begun",
-        "_buffer",
-        "_data",
-        "_id",
-        "_limit",
-        "_name",
-        "_oversize",
-        "_size",
-        "_skipping",
-        "last_id",
-        "retry",
-    )
+        "_after_return", "_begun", "_buffer", "_data", "_id", "_limit", "_name", "_oversize", "_size", "_skipping",
+        "last_id", "retry",
+    )  # fmt: skip
 
     def __init__(self, limit: int, last_id: bytes = b"") -> None:
         # The id of the last event that was whole, and the pause before the next connection, in milliseconds.

@@ -63,8 +63,7 @@ def lists(desk: Desk) -> str:
     assert set(tools) == set(offer.tool_names(desk.upstream))
     assert all(tool["inputSchema"]["type"] == "object" and tool["description"] for tool in tools.values())
     assert set(desk.own(desk.client.everything("prompts/list", "prompts"))) == {"greet"}
-    uris = [item["uri"] for item in desk.client.everything("resources/list", "resources")]
-    assert uris.count(desk.uri("one")) == 1
+    assert [item["uri"] for item in desk.client.everything("resources/list", "resources")].count(desk.uri("one")) == 1
     templates = desk.client.everything("resources/templates/list", "resourceTemplates")
     assert [item["uriTemplate"] for item in templates].count(desk.uri("{id}")) == 1
     return "works"

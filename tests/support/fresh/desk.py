@@ -92,8 +92,7 @@ class Desk:
 
     def everywhere(self, pattern: str) -> list[int]:
         """The user's processes whose command line matches, whoever started them."""
-        done = self.machine.run("pgrep", "-u", str(self.user.uid), "-f", pattern)
-        return [int(pid) for pid in done.stdout.split()]
+        return [int(pid) for pid in self.machine.run("pgrep", "-u", str(self.user.uid), "-f", pattern).stdout.split()]
 
     def _command_line(self, pid: int) -> str:
         # The pids in those files are translated for whoever reads them: out here they are ours.

@@ -73,8 +73,7 @@ def test_a_result_without_content_gets_some(version: str) -> None:
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26"])
 def test_structured_content_is_dropped_where_the_text_says_the_same(version: str) -> None:
-    raw = b'{"content":[%b],"structuredContent":{"a":1}}' % TEXT
-    assert called(raw, version) == {"content": [json.loads(TEXT)]}
+    assert called(b'{"content":[%b],"structuredContent":{"a":1}}' % TEXT, version) == {"content": [json.loads(TEXT)]}
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26"])

@@ -128,8 +128,7 @@ def test_the_first_mode_has_a_reason(line: str, project_scope: bool, reason: str
 @pytest.mark.parametrize("name", references.WORKSPACE_VARIABLES)
 def test_every_name_of_the_clients_folder_is_known_to_both(name: str) -> None:
     assert isolation.initial("x", [f"--root=${{{name}}}"])[0] == "workspace"
-    spec = ServerSpec(name="a", command="x", args=(f"${{{name}}}",))
-    assert references.resolve(spec, {}, "/f").spec.args == ("/f",)
+    assert references.resolve(ServerSpec(name="a", command="x", args=(f"${{{name}}}",)), {}, "/f").spec.args == ("/f",)
 
 
 @pytest.mark.parametrize(

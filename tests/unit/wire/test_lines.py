@@ -105,8 +105,7 @@ def test_a_piece_that_is_an_object_by_itself_is_still_a_piece() -> None:
 
 
 def test_a_first_line_that_ends_like_a_message_may_go_on() -> None:
-    stream = b'{"params":{}\n,"jsonrpc":"2.0","method":"x"}\n'
-    assert read(stream) == [b'{"params":{},"jsonrpc":"2.0","method":"x"}']
+    assert read(b'{"params":{}\n,"jsonrpc":"2.0","method":"x"}\n') == [b'{"params":{},"jsonrpc":"2.0","method":"x"}']
 
 
 def test_a_whole_message_ends_what_was_unfinished() -> None:

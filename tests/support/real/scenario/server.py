@@ -84,8 +84,7 @@ def add(a: int, b: int) -> Sum:
 def count_up(to: int) -> Annotated[types.CallToolResult, Numbers]:
     """The numbers from one, as an array."""
     found = list(range(1, to + 1))
-    text = types.TextContent(type="text", text=str(found))
-    return types.CallToolResult(content=[text], structured_content=found)
+    return types.CallToolResult(content=[types.TextContent(type="text", text=str(found))], structured_content=found)
 
 
 @app.tool(structured_output=False)
