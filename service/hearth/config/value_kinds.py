@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable
 from types import MappingProxyType
+from typing import NamedTuple
 
 from hearth import addresses
 
@@ -35,14 +36,11 @@ class BadValue(ValueError):
         self.at = at
 
 
-class ValueKind:
+class ValueKind(NamedTuple):
     """Kind of a value: its check, and its conversion from the text of a variable; a decorator for checks."""
 
-    __slots__ = ("check", "from_text")
-
-    def __init__(self, check: Callable[[object], object], from_text: Callable[[str], object] = str) -> None:
-        self.check = check
-        self.from_text = from_text
+    check: Callable[[object], object]
+    from_text: Callable[[str], object] = str
 
 
 def described(value: object) -> str:

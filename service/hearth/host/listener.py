@@ -54,15 +54,12 @@ class Listener(AcceptLoop):
         self.holder = manager if identity is None else "self"
         # Device and inode of the file that Hearth made; None where the service manager did.
         self._identity = identity
+        # Whether Hearth bound the socket.
+        self.owned = identity is not None
         # Token of the clients; empty where the kernel names the peer.
         self.token = ""
         # TCP sockets for HTTP that were passed along with it.
         self.ports: list[socket.socket] = []
-
-    @property
-    def owned(self) -> bool:
-        """Whether Hearth bound the socket."""
-        return self._identity is not None
 
     def address(self) -> str | None:
         """Return the path that the socket is bound to, as the kernel reports it; None if it has none."""

@@ -108,17 +108,14 @@ class Notifier:
     def __init__(self) -> None:
         address = os.environ.get("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
+        # Whether a service manager wants notifications.
+        self.is_heard = bool(address)
         self._socket: socket.socket | None = None
         self._library = _library(_DAEMON) if self._address else None
         interval = os.environ.get("WATCHDOG_USEC", "")
         mine = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         # Half the interval, as sd_watchdog_enabled(3) advises; None without a watchdog.
         self.watchdog_seconds = int(interval) / 2_000_000 if interval.isdigit() and mine else None
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether a service manager wants notifications."""
-        return bool(self._address)
 
     def _send(self, message: str) -> None:
         if sys.platform == "win32" or not self._address:
