@@ -26,10 +26,6 @@ HEAD_BYTES = 4096
 TAIL_BYTES = 1024
 
 
-class ClientGone(Exception):
-    """Exception: the reader of standard output is gone."""
-
-
 def make_whole() -> None:
     """Open what the client left closed, so that no socket gets the number of standard error."""
     if sys.platform == "win32":
@@ -58,15 +54,13 @@ def read_input() -> bytes:
 
 
 def write_output(data: bytes) -> None:
-    """Write everything, however long the client takes. Raises ClientGone."""
+    """Write everything, however long the client takes. Raises OSError when it is gone."""
     left = memoryview(data)
     while left:
         try:
             left = left[write(OUTPUT, left) :]
         except BlockingIOError:
             is_ready(OUTPUT, for_output=True)
-        except OSError as exc:
-            raise ClientGone from exc
 
 
 def log_stderr(text: str) -> None:
@@ -206,7 +200,7 @@ class Client:
                 if self._seams:
                     data = self._write_half(self._seams, data)
                 write_output(data)
-        except ClientGone:
+        except OSError:
             os._exit(0)
         if self._after_first:
             start_new_thread(self._after_first, ())
