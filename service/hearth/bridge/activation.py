@@ -289,40 +289,32 @@ def wake_task(places: Places, environ: "Mapping[str, str]") -> str | None:
 
 def _run(command: list[str], environ: "Mapping[str, str]") -> None:
     """Run a short program, and wait for its end. One that cannot be run is noticed by what does not come of it."""
-    if sys.platform == "win32":
-        from hearth.bridge.spawn_windows import WindowsChild
-
-        try:
-            child = WindowsChild(command, environ)
-        except OSError:
-            return
-        child.read(monotonic() + RUN_SECONDS)
-        child.close()
+    try:
+        child = Child(command, environ)
+    except OSError:
+        return
+    child.read(monotonic() + RUN_SECONDS)
+    child.close()
 
 
 def _is_served(pipe: str) -> bool:
-    deadline = monotonic() + TASK_SECONDS
-    while monotonic() < deadline:
-        if _exists(pipe):
-            return True
-        sleep(LOOK_SECONDS)
-    return False
-
-
-def _exists(pipe: str) -> bool:
     if sys.platform != "win32":
         return False
     import _winapi
 
-    try:
-        # One millisecond: 0 would mean as long as the server likes.
-        _winapi.WaitNamedPipe(pipe, 1)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        # The pipe is there, and busy.
-        return True
-    return True
+    deadline = monotonic() + TASK_SECONDS
+    while monotonic() < deadline:
+        try:
+            # One millisecond: 0 would mean as long as the server likes.
+            _winapi.WaitNamedPipe(pipe, 1)
+        except FileNotFoundError:
+            sleep(LOOK_SECONDS)
+        except OSError:
+            # The pipe is there, and busy.
+            return True
+        else:
+            return True
+    return False
 
 
 if sys.platform == "win32":

@@ -205,7 +205,7 @@ class Examination:
             if not variable.startswith("HEARTH_") or variable in OTHER_VARIABLES or not environ[variable]:
                 continue
             if variable in names:
-                self._take_text(names[variable], environ[variable], variable)
+                self._take_value(names[variable], environ[variable], variable)
             elif suggestion := nearest(variable, names, SLIP_RATIO):
                 self.warnings.append(f"the variable {variable} is not known; did you mean {suggestion}?")
 
@@ -214,17 +214,13 @@ class Examination:
         for setting, value in flags.items():
             if value is not None and setting not in SETTINGS:
                 self.problems.append(f"{flag_of(setting)} is not a setting")
-            elif isinstance(value, str):
-                self._take_text(setting, value, flag_of(setting))
             elif value is not None:
                 self._take_value(setting, value, flag_of(setting))
 
-    def _take_text(self, setting: str, text: str, origin: str) -> None:
-        self._take_value(setting, SETTINGS[setting].from_text(text), origin)
-
     def _take_value(self, setting: str, value: object, origin: str) -> None:
+        kind = SETTINGS[setting]
         try:
-            self._keep(setting, SETTINGS[setting].check(value), origin)
+            self._keep(setting, kind.check(kind.from_text(value) if isinstance(value, str) else value), origin)
         except BadValue as exc:
             self.problems.append(f"{origin} {exc}")
 
