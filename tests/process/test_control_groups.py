@@ -316,7 +316,8 @@ def test_limits_are_written_after_their_controllers_are_handed_on(tmp_path: Path
 async def test_a_limit_that_cannot_be_in_force_is_logged_and_the_program_runs(
     starter: "cgroup_child.Grouped", caplog: pytest.LogCaptureFixture
 ) -> None:
-    child = children.spawn("s", [sys.executable, "-I", "-S", "-c", "print(1)"], ENVIRONMENT, "/", {"nonsense.max": "1"})
+    limits = {"nonsense.max": "1"}
+    child = children.spawn("s", program("print(1)"), limits)
     assert finish(child) == (b"1\n", 0)
     assert "limit not in force: server=s limit=nonsense.max" in caplog.text
 

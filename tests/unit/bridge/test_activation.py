@@ -1,4 +1,7 @@
-"""Whether launchd is asked for the agent, by a launchctl that only records its calls: launchd cannot run here."""
+"""What a daemon's first words and systemctl's answers mean, and whether launchd is asked for the agent.
+
+A launchctl that only records its calls stands in for launchd, which cannot run here.
+"""
 
 import os
 import sys
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hearth.bridge import activation
-from hearth.bridge.activation import Attempt
+from hearth.bridge.activation import ABSENT, START, WAIT, ActivationUnits, Attempt, judge, judge_units
 from hearth.errors import StartError
 from hearth.host.macos import launchd as agent
 from hearth.paths import Places
@@ -17,6 +20,89 @@ from support.launchd.launchctl import Launchd, calls, put_on_path
 
 DOMAIN = f"gui/{os.getuid()}"
 Prepare = Callable[..., None]
+UNITS = ActivationUnits("mcp")
+
+
+def test_ok_means_that_it_listens_whatever_was_said_before() -> None:
+    assert judge("a warning\nok\n", "the.log")
+
+
+def test_another_daemon_that_runs_is_no_failure() -> None:
+    assert "pid 12" in judge("running pid 12 at /x\n", "the.log")
+
+
+@pytest.mark.parametrize("said", ["", "\n \n"])
+def test_one_that_was_killed_before_it_could_speak_may_have_a_luckier_successor(said: str) -> None:
+    assert "the.log" in judge(said, "the.log")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("line 3: no such key\n", "line 3: no such key"),
+        ("Traceback (most recent call last):\n  File x\nImportError: y\n", "ImportError: y"),
+    ],
+)
+def test_anything_else_is_the_reason(said: str, told: str) -> None:
+    with pytest.raises(StartError) as caught:
+        judge(said, "the.log")
+    assert told in str(caught.value)
+
+
+# --- systemd
+
+
+def state(active: str, load: str = "loaded", result: str = "success") -> dict[str, str]:
+    return {"LoadState": load, "ActiveState": active, "Result": result}
+
+
+def test_what_show_prints_is_one_paragraph_for_each_unit() -> None:
+    text = "Result=success\nLoadState=loaded\nActiveState=active\n\nResult=exit-code=1\nLoadState=loaded\n"
+    assert activation.parse_show(text) == [
+        {"Result": "success", "LoadState": "loaded", "ActiveState": "active"},
+        {"Result": "exit-code=1", "LoadState": "loaded"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("socket", "service", "verdict"),
+    [
+        (state("inactive", load="not-found"), state("inactive", load="not-found"), ABSENT),
+        (state("inactive", load="masked"), state("inactive"), ABSENT),
+        ({}, {}, ABSENT),
+        (state("inactive"), state("inactive"), START),
+        (state("active"), state("active"), WAIT),
+        (state("active"), state("failed"), WAIT),
+        (state("activating"), state("inactive"), WAIT),
+        (state("deactivating"), state("inactive"), WAIT),
+    ],
+)
+def test_the_states_of_both_units_decide(socket: dict[str, str], service: dict[str, str], verdict: str) -> None:
+    assert judge_units(UNITS, socket, service) == verdict
+
+
+@pytest.mark.parametrize(
+    ("socket", "service", "named"),
+    [
+        (state("failed", result="trigger-limit-hit"), state("inactive"), "mcp.socket has failed (trigger-limit-hit)"),
+        (state("inactive"), state("failed", result="exit-code"), "mcp.service has failed (exit-code)"),
+    ],
+)
+def test_a_failed_unit_is_named(socket: dict[str, str], service: dict[str, str], named: str) -> None:
+    with pytest.raises(StartError) as caught:
+        judge_units(UNITS, socket, service)
+    assert named in str(caught.value)
+
+
+def test_each_profile_has_its_units_and_a_config_path_has_none() -> None:
+    default, work = activation.units_of(Places()), activation.units_of(Places("my-work"))
+    assert default and work
+    assert (default.socket, default.service) == ("mcp.socket", "mcp.service")
+    assert work.socket == "mcp@my-work.socket"
+    assert activation.units_of(Places(config="/etc/x.toml")) is None
+
+
+# --- launchd
 
 
 @pytest.fixture
