@@ -223,18 +223,18 @@ def uninstall(
     if users and not system:
         raise click.UsageError("--user goes with --system; without it, your own units are removed.")
     places = Places(name)
-    clients = _Clients([] if system else connect_clients.connected_to(places), Links([], [], []), [])
-    if not keep_clients and clients.connected and _may_restore(clients, asks=not (yes or dry_run or as_json)):
-        clients = clients._replace(restored=connect_clients.restored(clients.connected, dry_run))
-    if not system:
-        clients = clients._replace(handwritten=connect_clients.handwritten(discovery.here()))
+    clients, stopped = _Clients([], Links([], [], []), []), None
     if system:
         from hearth.host.install import systemd_system
 
         outcome = systemd_system.uninstall(users, dry_run=dry_run)
     else:
+        clients = clients._replace(connected=connect_clients.connected_to(places))
+        if not keep_clients and clients.connected and _may_restore(clients, asks=not (yes or dry_run or as_json)):
+            clients = clients._replace(restored=connect_clients.restored(clients.connected, dry_run))
+        clients = clients._replace(handwritten=connect_clients.handwritten(discovery.here()))
         outcome = installation.uninstall(dry_run=dry_run, profile=name)
-    stopped = None if system or dry_run else _stop_daemon(places)
+        stopped = None if dry_run else _stop_daemon(places)
     if as_json:
         _print_json(outcome, clients, stopped, dry_run)
     else:
