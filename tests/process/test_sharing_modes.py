@@ -185,12 +185,8 @@ def test_each_era_is_isolated_by_itself(scratch: Scratch, isolation: str, counts
 def test_a_client_that_speaks_both_eras_has_a_process_of_each(scratch: Scratch) -> None:
     serve(scratch, "legacy", "modern", isolation="session")
     client = counted(scratch)
-    both = [client.call(), Counted.call(_as_modern(client)), client.call()]
+    both = [client.call(), Counted(client.client, "modern").call(), client.call()]
     assert [(state["era"], state["count"]) for state in both] == [("legacy", 1), ("modern", 1), ("legacy", 2)]
-
-
-def _as_modern(client: Counted) -> Counted:
-    return Counted(client.client, "modern")
 
 
 # --- for how long
