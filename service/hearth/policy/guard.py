@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from hearth.policy import shell
+from hearth.policy.captures import Surroundings
 from hearth.policy.matchers import WRAPPERS
 from hearth.policy.protected import TRIGGERS, ProtectedFiles, with_variables
 
@@ -45,7 +46,8 @@ _READERS = frozenset({
     "basename", "cat", "cmp", "diff", "dirname", "du", "echo", "egrep", "fgrep", "file", "grep", "head", "jq", "ls",
     "md5sum", "printf", "pwd", "readlink", "realpath", "rg", "sha1sum", "sha256sum", "stat", "tail", "test", "wc",
 })  # fmt: skip
-_READING_GIT = frozenset({"add", "blame", "commit", "diff", "log", "ls-files", "show", "status"})
+# Verbs of git that write no file of the work tree, or none without its name.
+_READING_GIT = frozenset({"add", "blame", "commit", "diff", "log", "ls-files", "push", "show", "status"})
 # Programs that change a folder together with everything in it.
 _FOLDER_CHANGERS = frozenset({
     "chgrp", "chmod", "chown", "cp", "find", "git", "ln", "mv", "rename", "rm", "rmdir", "rsync", "shred", "tar",
@@ -83,10 +85,10 @@ def mentions(arguments: bytes) -> bool:
 
 
 def refusal(
-    server: str | None, tool: str, values: Mapping[str, object], workspace: str | None, policy_path: str
+    server: str | None, tool: str, values: Mapping[str, object], around: Surroundings, policy_path: str
 ) -> str | None:
     """Return the sentence that refuses a call; None if it writes no protected file."""
-    search = _Search(ProtectedFiles(workspace, policy_path))
+    search = _Search(ProtectedFiles(around, policy_path))
     if server is None and tool == SHELL_TOOL:
         found = search.in_commands(values)
     else:

@@ -15,6 +15,7 @@ The rules:
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import NamedTuple
 
 # A command that a person could still judge; longer ones are asked.
@@ -84,11 +85,13 @@ class SimpleCommand(NamedTuple):
     words: tuple[str, ...]
 
 
-def split(command: str) -> list[SimpleCommand]:
+@lru_cache(maxsize=16)
+def split(command: str) -> tuple[SimpleCommand, ...]:
     """Return the simple commands of a command line, in their order. Raises Unsplittable."""
+    # Remembered, because the guard and the decision, and those of a project's policy, split the same command.
     if len(command) > COMMAND_CHARACTERS_LIMIT:
         raise Unsplittable(f"over {COMMAND_CHARACTERS_LIMIT} characters")
-    return _Splitter(command).split()
+    return tuple(_Splitter(command).split())
 
 
 def may_run(command: str, program: str) -> bool:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hearth.policy import guard
+from hearth.policy.captures import Surroundings
 from hearth.policy.protected import ProtectedFiles, expanded
 
 
@@ -14,7 +15,7 @@ def policy_path(home: Path) -> str:
 
 
 def refused(project: Path, policy_path: str, tool: str, server: str | None = None, **values: object) -> bool:
-    return guard.refusal(server, tool, values, str(project), policy_path) is not None
+    return guard.refusal(server, tool, values, Surroundings(str(project)), policy_path) is not None
 
 
 @pytest.mark.parametrize(
@@ -145,14 +146,14 @@ def test_ordinary_arguments_are_not_looked_at() -> None:
     ],
 )
 def test_a_protected_file_is_recognised_in_every_spelling(project: Path, policy_path: str, path: str) -> None:
-    assert ProtectedFiles(str(project), policy_path).include(path)
+    assert ProtectedFiles(Surroundings(str(project)), policy_path).include(path)
 
 
 @pytest.mark.parametrize(
     "path", ["", "src", "hearth", "x.hearth", "a\0b", "\ud800", "~nobody/x", "settings.json", "../x"]
 )
 def test_other_files_are_not_protected(project: Path, policy_path: str, path: str) -> None:
-    assert not ProtectedFiles(str(project), policy_path).include(path)
+    assert not ProtectedFiles(Surroundings(str(project)), policy_path).include(path)
 
 
 def test_names_for_the_home_are_expanded(home: Path) -> None:
