@@ -28,8 +28,9 @@ _CLIENT_VARIABLES = {
 }
 _VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "APPDATA", "LOCALAPPDATA", *_CLIENT_VARIABLES)
 # Every protected path has one of these in it, whatever its case. Paths without them are not looked at further.
-TRIGGERS = ("hearth", ".claude", ".codex", ".gemini", "policy.toml", "settings", "config.toml", "hooks.json")
-_TRIGGER = re.compile("|".join(map(re.escape, TRIGGERS)), re.IGNORECASE)
+_TRIGGER = re.compile(
+    r"hearth|\.claude|\.codex|\.gemini|policy\.toml|settings|config\.toml|hooks\.json|requirements\.toml", re.IGNORECASE
+)
 
 
 class ProtectedFiles:
@@ -51,16 +52,17 @@ class ProtectedFiles:
         """Tell whether a path leads to a protected file, as it is written or through links."""
         try:
             whole = os.path.join(self._workspace, expanded(path))
-            if self._is_suspect(path, whole) and self._is_inside(os.path.normpath(whole)):
+            if self.may_include(whole) and self._is_inside(os.path.normpath(whole)):
                 return True
             return through_links and self._begins_with_link(path) and self._is_inside(_real(whole))
         except (OSError, ValueError):  # a NUL, or half of a surrogate pair
             return False
 
-    def _is_suspect(self, path: str, whole: str) -> bool:
-        if not path.isascii() or _TRIGGER.search(whole) is not None:
+    def may_include(self, path: str) -> bool:
+        """Tell whether a path might lead to a protected file by its name: a quick look, without the workspace."""
+        if not path.isascii() or _TRIGGER.search(path) is not None:
             return True
-        return self._other_name is not None and self._other_name in whole.casefold()
+        return self._other_name is not None and self._other_name in path.casefold()
 
     def lie_below(self, path: str) -> bool:
         """Tell whether a folder has protected files in it."""

@@ -124,7 +124,13 @@ def test_raw_arguments_that_may_name_a_protected_file_are_noticed(raw: bytes) ->
 
 
 def test_ordinary_arguments_are_not_looked_at() -> None:
-    assert not guard.mentions(b'{"path": "src/a.py", "content": "x"}')
+    assert not guard.mentions(b'{"path": "src/a.py", "content": "hearth and settings, 100 \\u2013 200"}')
+
+
+def test_more_names_than_anybody_needs_are_refused(project: Path, policy_path: str) -> None:
+    assert refused(project, policy_path, "Bash", command="x > y " + " ".join(f"hearth{n}" for n in range(5000)))
+    assert refused(project, policy_path, "write", "files", paths=[f"a{n}" for n in range(5000)])
+    assert not refused(project, policy_path, "Bash", command="cat > y <<EOF\n" + "word " * 50_000 + "\nEOF")
 
 
 @pytest.mark.parametrize(

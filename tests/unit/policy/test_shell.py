@@ -203,9 +203,11 @@ def test_plain_commands_are_split(text: str, commands: list[tuple[str, ...]]) ->
         ("a 'b\u202ec'", "not seen"),
         ("a \x01", "control character"),
         ("'a''b'", "side by side"),
-        ("=a", "zsh"),
+        ("=a", "some shells expand"),
+        ("a %x", "some shells expand"),
+        ("a 'b\\c'", "backslash inside quotes"),
         ("'' a", "empty word"),
-        ("%1 a", "job"),
+        ("'%1' a", "job"),
         ("a " * (WORDS_LIMIT + 1), "words"),
         ("a" * (COMMAND_CHARACTERS_LIMIT + 1), "characters"),
     ],
@@ -225,3 +227,14 @@ def test_a_command_that_cannot_be_split_may_run_a_program(text: str) -> None:
 @pytest.mark.parametrize("text", ["ls *.py", "pytest > out", "echo ~", "cat <x &"])
 def test_a_command_without_the_name_of_a_program_does_not_run_it(text: str) -> None:
     assert not may_run(text, "git")
+
+
+@pytest.mark.parametrize("text", ["a 'b c'", "a b%B%", "a b,c", "a; b", "a b@c"])
+def test_a_command_that_the_shells_of_windows_read_differently_is_refused_there(text: str) -> None:
+    with pytest.raises(Unsplittable, match="shells of Windows"):
+        split(text, for_windows=True)
+    assert split(text, for_windows=False)
+
+
+def test_plain_commands_are_split_for_windows_too() -> None:
+    assert [found.words for found in split('a "b c" && d/e | f', for_windows=True)] == [("a", "b c"), ("d/e",), ("f",)]
