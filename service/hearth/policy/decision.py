@@ -46,7 +46,9 @@ PLANS_LIMIT = 16384
 # The argument that holds a command, in the canonical form of a client's shell tool.
 COMMAND = "command"
 # Arguments beside the command that do not change what it does.
-_HARMLESS = frozenset({COMMAND, "description", "timeout", "timeout_ms", "run_in_background", "justification"})
+_HARMLESS = frozenset(
+    {COMMAND, "description", "is_background", "justification", "run_in_background", "timeout", "timeout_ms"}
+)
 # Commands after which relative paths mean other files.
 _MOVERS = frozenset({"cd", "chdir", "pushd", "popd"})
 
