@@ -66,23 +66,30 @@ class NoMatch(Exception):
 class Surroundings:
     """File system around one call: its workspace, resolved when first needed."""
 
-    __slots__ = ("_root", "workspace")
+    __slots__ = ("_real", "_root", "workspace")
 
     def __init__(self, workspace: str | None) -> None:
         self.workspace = workspace if workspace and os.path.isabs(workspace) else None
+        self._real: str | None = None
         self._root: str | None = None
 
     @property
+    def real(self) -> str | None:
+        """Workspace with every link resolved; None if there is none."""
+        if self._real is None and self.workspace is not None:
+            self._real = os.path.realpath(self.workspace)
+        return self._real
+
+    @property
     def root(self) -> str:
-        """Workspace with every link resolved. Raises NoMatch if there is none."""
-        if self.workspace is None:
-            raise NoMatch("the folder that paths are relative to is not known")
+        """The same, if it is small enough that a grant may cover all of it. Raises NoMatch."""
         if self._root is None:
-            self._root = os.path.realpath(self.workspace)
-            home = os.path.realpath(paths.home_dir())
-            if is_inside(home, self._root):
-                self.workspace = self._root = None
+            real = self.real
+            if real is None:
+                raise NoMatch("the folder that paths are relative to is not known")
+            if is_inside(os.path.realpath(paths.home_dir()), real):
                 raise NoMatch("the workspace is the home folder or above it, which is too much for a grant")
+            self._root = real
         return self._root
 
     def remotes(self) -> frozenset[str]:

@@ -46,7 +46,9 @@ PLANS_LIMIT = 16384
 # The argument that holds a command, in the canonical form of a client's shell tool.
 COMMAND = "command"
 # Arguments beside the command that do not change what it does.
-_HARMLESS = frozenset({COMMAND, "description", "timeout", "timeout_ms", "run_in_background", "justification"})
+_HARMLESS = frozenset(
+    {COMMAND, "description", "is_background", "justification", "run_in_background", "timeout", "timeout_ms"}
+)
 # Commands after which relative paths mean other files.
 _MOVERS = frozenset({"cd", "chdir", "pushd", "popd"})
 
@@ -170,7 +172,7 @@ def _examine(
     except _Unreadable as exc:
         return _asked(plan, f"the arguments {exc}")
     if plan.is_guarded or plan.is_scanned:
-        sentence = guard.refusal(server, tool, values, around.workspace, policy.path)
+        sentence = guard.refusal(server, tool, values, around, policy.path)
         if sentence is not None:
             return Decision("deny", "", sentence, BUILT_IN)
     if not plan.steps:
@@ -238,7 +240,7 @@ def _with_reason(decision: Decision, detail: str) -> Decision:
     return decision._replace(reason=f"{decision.reason} ({detail})") if detail else decision
 
 
-def _commands(values: Mapping[str, object]) -> list[shell.SimpleCommand]:
+def _commands(values: Mapping[str, object]) -> tuple[shell.SimpleCommand, ...]:
     """Return the simple commands in the arguments. Raises _Unreadable."""
     command = values.get(COMMAND)
     if not isinstance(command, str):

@@ -14,8 +14,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from hearth.policy import shell
+from hearth.policy.captures import Surroundings
 from hearth.policy.matchers import WRAPPERS
-from hearth.policy.protected import TRIGGERS, ProtectedFiles, with_variables
+from hearth.policy.protected import ProtectedFiles, with_variables
 
 SHELL_TOOL = "Bash"
 # Clients' own tools that write no file.
@@ -34,9 +35,10 @@ _REMARKS = frozenset({"description", "justification"})
 _PATCHED = re.compile(
     r"^(?:\*\*\* (?:Add|Update|Delete) File:|\*\*\* Move to:|(?:---|\+\+\+) (?:[ab]/)?)([^\n]+)$", re.MULTILINE
 )
-# An escape in JSON may hide a letter of a trigger.
-_ESCAPE = b"\\u"
-_RAW_TRIGGERS = tuple(trigger.encode() for trigger in TRIGGERS)
+# Parts of raw JSON without which it names no protected file; an escape may hide a letter.
+_RAW_TRIGGERS = (b".hearth", b"/hearth", b"\\hearth", b"hearth~", b".claude", b".codex", b".gemini", b"\\u00")
+# Names in one call that are looked at closely. No granted call has more; one with more is refused.
+_NAMES_LIMIT = 1000
 # Nested tables and lists in arguments that are searched; no tool has more.
 _DEPTH_LIMIT = 8
 
@@ -45,7 +47,8 @@ _READERS = frozenset({
     "basename", "cat", "cmp", "diff", "dirname", "du", "echo", "egrep", "fgrep", "file", "grep", "head", "jq", "ls",
     "md5sum", "printf", "pwd", "readlink", "realpath", "rg", "sha1sum", "sha256sum", "stat", "tail", "test", "wc",
 })  # fmt: skip
-_READING_GIT = frozenset({"add", "blame", "commit", "diff", "log", "ls-files", "show", "status"})
+# Verbs of git that write no file of the work tree, or none without its name.
+_READING_GIT = frozenset({"add", "blame", "commit", "diff", "log", "ls-files", "push", "show", "status"})
 # Programs that change a folder together with everything in it.
 _FOLDER_CHANGERS = frozenset({
     "chgrp", "chmod", "chown", "cp", "find", "git", "ln", "mv", "rename", "rm", "rmdir", "rsync", "shred", "tar",
@@ -64,6 +67,9 @@ _HEARTH_VERBS: Mapping[str, frozenset[str] | None] = {
     "role": None,
     "uninstall": None,
 }
+# Options of `hearth` that may stand before the verb, such as `--profile NAME`, and the verb.
+_WORDS_BEFORE_VERB = 5
+_TOO_MANY = f"the call has over {_NAMES_LIMIT} names to look at"
 # A command that only reads, although it cannot be split: it has a tilde or a glob.
 _PLAIN_READING = re.compile(rf"\s*(?:{'|'.join(sorted(_READERS))})\s[^;&|<>`$()\\\n\r]*")
 _BREAKS = re.compile(r"[\s;&|<>()\[\]{}=,:`'\"]+")
@@ -79,14 +85,14 @@ def is_guarded(server: str | None, tool: str) -> bool:
 def mentions(arguments: bytes) -> bool:
     """Tell whether raw arguments may name a protected file: a quick look at every call of a server's tool."""
     lowered = arguments.lower()
-    return _ESCAPE in lowered or any(trigger in lowered for trigger in _RAW_TRIGGERS)
+    return any(trigger in lowered for trigger in _RAW_TRIGGERS)
 
 
 def refusal(
-    server: str | None, tool: str, values: Mapping[str, object], workspace: str | None, policy_path: str
+    server: str | None, tool: str, values: Mapping[str, object], around: Surroundings, policy_path: str
 ) -> str | None:
     """Return the sentence that refuses a call; None if it writes no protected file."""
-    search = _Search(ProtectedFiles(workspace, policy_path))
+    search = _Search(ProtectedFiles(around, policy_path))
     if server is None and tool == SHELL_TOOL:
         found = search.in_commands(values)
     else:
@@ -103,18 +109,28 @@ class _Search:
 
     def __init__(self, protected: ProtectedFiles) -> None:
         self._protected = protected
+        self._names = 0
+
+    def _exceeds(self) -> bool:
+        """Count one more name; tell whether there are too many."""
+        self._names += 1
+        return self._names > _NAMES_LIMIT
 
     # --- arguments by key
 
     def in_arguments(self, values: Mapping[str, object], has_content: bool) -> str | None:
         for key, text in _texts(values):
             if _PATH_KEY.search(key):
+                if self._exceeds():
+                    return _TOO_MANY
                 if self._protected.include(text.removeprefix("file://")):
                     return _settings(text)
             elif not has_content:
                 if _COMMAND_KEY.search(key) and (found := self.in_command(text)) is not None:
                     return found
                 for path in _PATCHED.findall(text):
+                    if self._exceeds():
+                        return _TOO_MANY
                     if self._protected.include(path.strip()):
                         return _settings(path.strip())
         return None
@@ -143,13 +159,13 @@ class _Search:
         program = words[0].rpartition("/")[2]
         if program in _READERS:
             return None
-        if program == "hearth" and _changes_hearth(words[1:]):
-            return f"{' '.join(words[:3])[:200]!a} changes the settings of Hearth or of a client"
         if program == "git" and len(words) > 1 and words[1] in _READING_GIT:
             return None
         if self._protected.has_workspace:
             return _settings("the current folder")
         takes_programs = program in WRAPPERS or _INTERPRETER.fullmatch(program) is not None
+        if (program == "hearth" or takes_programs) and (found := _hearth_verb(words)) is not None:
+            return found
         for index, word in enumerate(words[1:]):
             if any(self._protected.include(path, index < _RESOLVED_WORDS_LIMIT) for path in _candidates(word)):
                 return _settings(word)
@@ -169,13 +185,22 @@ class _Search:
         joined = command.replace("'", "").replace('"', "")
         texts = dict.fromkeys((command, joined, joined.replace("\\", ""), joined.replace("\\", "/")))
         for text in texts:
-            pieces = dict.fromkeys(_BREAKS.split(text))
-            changes_folders = not _FOLDER_CHANGERS.isdisjoint(pieces)
-            for piece in pieces:
-                if piece and self._protected.include(piece, through_links=False):
-                    return _settings(piece)
-                if changes_folders and piece.startswith(("~", "/")) and self._protected.lie_below(piece):
-                    return _settings(piece)
+            if (found := self._in_pieces([piece for piece in _BREAKS.split(text) if piece])) is not None:
+                return found
+        return None
+
+    def _in_pieces(self, pieces: list[str]) -> str | None:
+        if (found := _hearth_verb(pieces)) is not None:
+            return found
+        changes_folders = not _FOLDER_CHANGERS.isdisjoint(pieces)
+        for piece in dict.fromkeys(pieces):
+            is_folder = changes_folders and piece.startswith(("~", "/"))
+            if not is_folder and not self._protected.may_include(piece):
+                continue
+            if self._exceeds():
+                return _TOO_MANY
+            if self._protected.include(piece, through_links=False) or (is_folder and self._protected.lie_below(piece)):
+                return _settings(piece)
         return None
 
 
@@ -191,12 +216,19 @@ def _texts(value: object, key: str = "", depth: int = 0) -> Iterator[tuple[str, 
             yield from _texts(item, name, depth + 1)
 
 
-def _changes_hearth(words: Sequence[str]) -> bool:
+def _hearth_verb(words: Sequence[str]) -> str | None:
+    """Return a phrase about a verb of Hearth that changes something; options may stand before the verb."""
     for index, word in enumerate(words):
-        if word in _HEARTH_VERBS:
-            inner = _HEARTH_VERBS[word]
-            return inner is None or bool(inner.intersection(words[index + 1 :]))
-    return False
+        if word.rpartition("/")[2] != "hearth":
+            continue
+        rest = words[index + 1 : index + 1 + _WORDS_BEFORE_VERB]
+        for number, verb in enumerate(rest):
+            inner = _HEARTH_VERBS.get(verb, frozenset())
+            if inner is None or inner.intersection(words[index + number + 2 : index + number + 4]):
+                return f"`hearth {verb}` changes the settings of Hearth or of a client, or a decision"
+            if number == 0 and not verb.startswith("-"):
+                break
+    return None
 
 
 def _candidates(word: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ A capture never takes a word that begins with `-`: an option that the template d
 several readings a template has is settled from left to right: an optional part is taken if the rest then fits.
 """
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -66,15 +67,12 @@ Item = str | Capture | Optional
 
 
 class CommandTemplate(NamedTuple):
-    """Template of one simple command."""
+    """Template of one simple command. `lead` has the words that it begins with; `is_fixed`: no word may be left out."""
 
     text: str
     items: tuple[Item, ...]
-
-    @property
-    def program(self) -> str:
-        """Name of the program, which every template begins with."""
-        return str(self.items[0])
+    lead: tuple[str, ...]
+    is_fixed: bool
 
     @property
     def captures(self) -> list[Capture]:
@@ -83,34 +81,49 @@ class CommandTemplate(NamedTuple):
 
     def match(self, words: Sequence[str], around: Surroundings) -> Captured:
         """Return the captured values. Raises NoMatch."""
+        for index, literal in enumerate(self.lead):
+            if index == len(words):
+                raise NoMatch("the command has no {}", literal, certain=True)
+            if words[index] != literal:
+                is_other = _is_other_program if index == 0 else _is_other_word
+                raise _other_literal(words[index], literal, is_other(words[index], literal))
+        if self.is_fixed:
+            return self._match_one_by_one(words, around)
         found: Captured = {}
         attempt = _Attempt(words, around)
-        if attempt.fits(self.items, 0, found):
-            return found
-        reason = attempt.reason or NoMatch("the command is not of that form")
-        reason.certain = self._certainly_differs(words)
-        raise reason
+        if not attempt.fits(self.items[len(self.lead) :], len(self.lead), found):
+            raise attempt.reason or NoMatch("the command is not of that form")
+        return found
 
-    def _certainly_differs(self, words: Sequence[str]) -> bool:
-        """Tell whether the command is something else, rather than a variant that the template does not list."""
-        for index, item in enumerate(self.items):
-            if not isinstance(item, str) or item.startswith("-"):
-                break
-            if index >= len(words):
-                return True
-            if words[index] != item:
-                return _is_other_word(words[index], item, index == 0)
-        is_fixed = not any(
-            isinstance(item, Optional) or (isinstance(item, Capture) and item.repeated) for item in self.items
-        )
-        return is_fixed and len(words) == len(self.items) and all(map(_PLAIN.fullmatch, words))
+    def _match_one_by_one(self, words: Sequence[str], around: Surroundings) -> Captured:
+        found: Captured = {}
+        refusal: NoMatch | None = None
+        for item, word in zip(self.items, words, strict=False):
+            if isinstance(item, Capture):
+                found[item.name] = [item.take(word, around)]
+            elif word != item:
+                # Only if every capture takes its word, the command is understood, and is another one.
+                refusal = refusal or _other_literal(word, str(item), _is_other_word(word, str(item)))
+        if len(words) > len(self.items):
+            raise NoMatch("{} is more than the permission lists", words[len(self.items)])
+        if len(words) < len(self.items):
+            raise NoMatch("the command has fewer words than the permission lists")
+        if refusal is not None:
+            raise refusal
+        return found
 
 
-def _is_other_word(word: str, literal: str, is_program: bool) -> bool:
-    if is_program:
-        name = word.replace("\\", "/").rpartition("/")[2].casefold().removesuffix(".exe")
-        return name != literal.casefold() and name not in WRAPPERS
-    return _PLAIN.fullmatch(word) is not None and not word.startswith("-")
+def _other_literal(word: str, literal: str, certain: bool) -> NoMatch:
+    return NoMatch("{} stands where the permission has {}", word, literal, certain=certain)
+
+
+def _is_other_program(word: str, literal: str) -> bool:
+    name = word.replace("\\", "/").rpartition("/")[2].casefold().removesuffix(".exe")
+    return name != literal.casefold() and name not in WRAPPERS
+
+
+def _is_other_word(word: str, literal: str) -> bool:
+    return _PLAIN.fullmatch(word) is not None and word.casefold() != literal.casefold()
 
 
 class _Attempt:
@@ -146,7 +159,7 @@ class _Attempt:
         if isinstance(item, str):
             if self._words[at] == item:
                 return self.fits(rest, at + 1, found)
-            self.reason = self.reason or NoMatch("{} stands where the permission has {}", self._words[at], item)
+            self.reason = self.reason or _other_literal(self._words[at], item, certain=False)
             return False
         return self._capture_fits(item, rest, at, found)
 
@@ -154,6 +167,7 @@ class _Attempt:
         try:
             value = item.take(self._words[at], self._around)
         except NoMatch as exc:
+            exc.certain = False
             self.reason = exc
             return False
         found.setdefault(item.name, []).append(value)
@@ -185,7 +199,9 @@ def parse_command(template: str) -> CommandTemplate:
         raise BadTemplate("has a `]` without its `[`")
     if not isinstance(items[0], str):
         raise BadTemplate("must begin with the name of a program, and not with a capture or an optional part")
-    found = CommandTemplate(template, tuple(items))
+    lead = itertools.takewhile(lambda item: isinstance(item, str) and item[0] != "-", items)
+    is_fixed = not any(isinstance(item, Optional) or (isinstance(item, Capture) and item.repeated) for item in items)
+    found = CommandTemplate(template, tuple(items), tuple(map(str, lead)), is_fixed)
     _check_names(found.captures)
     return found
 

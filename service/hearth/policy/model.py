@@ -69,7 +69,7 @@ class Permission(Record):
 
     def may_mean(self, command: str) -> bool:
         """Tell whether a command that cannot be split might be one that the permission covers."""
-        return not self.commands or any(shell.may_run(command, template.program) for template in self.commands)
+        return not self.commands or any(shell.may_run(command, template.lead[0]) for template in self.commands)
 
     @property
     def looks_at_arguments(self) -> bool:

@@ -7,9 +7,10 @@ without case, widths, accents and ignorable characters. `guard` looks for these 
 import os
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from hearth import paths
+from hearth.policy.captures import Surroundings
 
 # Folders of clients that hold their hook settings.
 _CLIENT_FOLDERS = frozenset({".claude", ".codex", ".gemini"})
@@ -25,34 +26,43 @@ _CLIENT_VARIABLES = {
     "CLAUDE_CONFIG_DIR": ("settings.json", "settings.local.json"),
     "CODEX_HOME": ("config.toml", "hooks.json", "requirements.toml"),
 }
+_VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "APPDATA", "LOCALAPPDATA", *_CLIENT_VARIABLES)
 # Every protected path has one of these in it, whatever its case. Paths without them are not looked at further.
-TRIGGERS = ("hearth", ".claude", ".codex", ".gemini", "policy.toml", "settings", "config.toml", "hooks.json")
-_TRIGGER = re.compile("|".join(map(re.escape, TRIGGERS)), re.IGNORECASE)
+_TRIGGER = re.compile(
+    r"hearth|\.claude|\.codex|\.gemini|policy\.toml|settings|config\.toml|hooks\.json|requirements\.toml", re.IGNORECASE
+)
 
 
 class ProtectedFiles:
     """Protected files as seen from one workspace. `policy_path` is protected wherever it is."""
 
-    def __init__(self, workspace: str | None, policy_path: str) -> None:
-        self._workspace = workspace or os.path.abspath(os.sep)
+    def __init__(self, around: Surroundings, policy_path: str) -> None:
+        self._around = around
+        self._workspace = around.workspace or os.path.abspath(os.sep)
         self._policy_path = policy_path
-        self._other_name = _folded(os.path.basename(policy_path))
+        name = os.path.basename(policy_path).casefold()
+        self._other_name = name if _TRIGGER.search(name) is None else None
 
-    @property
+    @cached_property
     def has_workspace(self) -> bool:
         """Whether the workspace itself is a protected folder: then every relative path is."""
-        return self._is_inside(self._workspace) or self._is_inside(_real(self._workspace))
+        return self._is_inside(self._workspace) or self._is_inside(self._around.real or self._workspace)
 
     def include(self, path: str, through_links: bool = True) -> bool:
         """Tell whether a path leads to a protected file, as it is written or through links."""
         try:
             whole = os.path.join(self._workspace, expanded(path))
-            is_suspect = not path.isascii() or _TRIGGER.search(whole) or self._other_name in _folded(whole)
-            if is_suspect and self._is_inside(os.path.normpath(whole)):
+            if self.may_include(whole) and self._is_inside(os.path.normpath(whole)):
                 return True
             return through_links and self._begins_with_link(path) and self._is_inside(_real(whole))
         except (OSError, ValueError):  # a NUL, or half of a surrogate pair
             return False
+
+    def may_include(self, path: str) -> bool:
+        """Tell whether a path might lead to a protected file by its name: a quick look, without the workspace."""
+        if not path.isascii() or _TRIGGER.search(path) is not None:
+            return True
+        return self._other_name is not None and self._other_name in path.casefold()
 
     def lie_below(self, path: str) -> bool:
         """Tell whether a folder has protected files in it."""
@@ -62,7 +72,7 @@ class ProtectedFiles:
             if folded.rpartition("/")[2] in _CLIENT_FOLDERS:
                 return True
             above = folded.rstrip("/") + "/"
-            return any(root.startswith(above) for root in _roots()) or os.path.isdir(os.path.join(whole, ".hearth"))
+            return any(root.startswith(above) for root in self._roots) or os.path.isdir(os.path.join(whole, ".hearth"))
         except (OSError, ValueError):
             return False
 
@@ -81,7 +91,11 @@ class ProtectedFiles:
             return True
         if len(parts) > 1 and _HOOK_SETTINGS.fullmatch("/".join(parts[-2:])):
             return True
-        return any(folded == root or folded.startswith(root + "/") for root in _roots())
+        return any(folded == root or folded.startswith(root + "/") for root in self._roots)
+
+    @cached_property
+    def _roots(self) -> tuple[str, ...]:
+        return _roots(tuple(map(os.environ.get, _VARIABLES)))
 
 
 def expanded(path: str) -> str:
@@ -113,20 +127,16 @@ def _real(path: str) -> str:
         return path
 
 
-def _roots() -> tuple[str, ...]:
-    """Return the folders of Hearth, and the files of clients that a variable has moved, as `_folded` makes them."""
-    folders = (paths.config_dir(), paths.state_dir(), paths.log_dir())
-    files = tuple(
-        os.path.join(os.environ[variable], name)
-        for variable, names in _CLIENT_VARIABLES.items()
-        if os.environ.get(variable)
-        for name in names
-    )
-    return _folded_roots(folders + files)
-
-
 @lru_cache(maxsize=8)
-def _folded_roots(found: tuple[str, ...]) -> tuple[str, ...]:
+def _roots(environment: tuple[str | None, ...]) -> tuple[str, ...]:
+    """Return the folders of Hearth, and the files of clients that a variable has moved, as `_folded` makes them.
+
+    `environment` has the variables that they depend on: a daemon's do not change, a test's do.
+    """
+    found = [paths.config_dir(), paths.state_dir(), paths.log_dir()]
+    for variable, names in _CLIENT_VARIABLES.items():
+        if folder := os.environ.get(variable):
+            found += [os.path.join(folder, name) for name in names]
     return tuple(dict.fromkeys(_folded(path) for path in (*found, *map(_real, found))))
 
 

@@ -2,8 +2,8 @@
 
 The rules:
 
-- Splitting is either certain or refused. Certain means that every POSIX shell, whatever its options, its environment
-  and the files around it, makes the same words of the line.
+- Splitting is either certain or refused. Certain means that sh, bash, dash, zsh and fish, whatever their options, their
+  environment and the files around them, make the same words of the line; on Windows also cmd.exe and PowerShell.
 - Words consist of plain ASCII characters, of single-quoted text, and of double-quoted text without expansions.
 - Simple commands are separated by `;`, `&&`, `||` and `|`. Everything else that means something to a shell is refused,
   with a phrase about it: expansion, substitution, globs, braces, tildes, redirections, background jobs, grouping,
@@ -13,8 +13,10 @@ The rules:
   who is shown the command would read another one.
 """
 
+import os
 import re
 import unicodedata
+from functools import lru_cache
 from typing import NamedTuple
 
 # A command that a person could still judge; longer ones are asked.
@@ -26,12 +28,15 @@ _TOKEN = re.compile(
     r"""
     (?P<blank>[ \t]+)
   | (?P<plain>[A-Za-z0-9_@%+=:,./-]+)
-  | '(?P<single>[^'\n\r]*)'
+  | '(?P<single>[^'\\\n\r]*)'
   | "(?P<double>(?:[^"\\$`!\n\r]|\\["\\$`])*)"
   | (?P<operator>&&|\|\||;|\|)
     """,
     re.VERBOSE,
 )
+# Single quotes, `^` and `%` are no quotes, an escape and a variable to cmd.exe; `,`, `@` and `--%` mean something to
+# PowerShell, and `;` separates commands only there.
+_ODD_ON_WINDOWS = re.compile(r"['%^,;@]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _ESCAPED = re.compile(r'\\(["\\$`])')
 # Words that a shell reads as syntax where a command begins: POSIX's, and those of bash and zsh.
@@ -64,7 +69,7 @@ _PHRASES = {
     "&": "a background job (`&`)",
     "^": "a caret, which some shells expand",
     "\\": "a backslash outside quotes, or one in double quotes that shells read differently",
-    "'": "a quote that is not closed, or a line end inside quotes",
+    "'": "a quote that is not closed, or a line end or a backslash inside quotes",
     '"': "a quote that is not closed, or an expansion, a `!` or a line end inside double quotes",
     "\n": "a line end",
     "\r": "a line end",
@@ -84,11 +89,15 @@ class SimpleCommand(NamedTuple):
     words: tuple[str, ...]
 
 
-def split(command: str) -> list[SimpleCommand]:
+@lru_cache(maxsize=16)
+def split(command: str, for_windows: bool = os.sep == "\\") -> tuple[SimpleCommand, ...]:
     """Return the simple commands of a command line, in their order. Raises Unsplittable."""
+    # Remembered, because the guard and the decision, and those of a project's policy, split the same command.
     if len(command) > COMMAND_CHARACTERS_LIMIT:
         raise Unsplittable(f"over {COMMAND_CHARACTERS_LIMIT} characters")
-    return _Splitter(command).split()
+    if for_windows and (odd := _ODD_ON_WINDOWS.search(command)):
+        raise Unsplittable(f"`{odd[0]}`, which the shells of Windows read differently")
+    return tuple(_Splitter(command).split())
 
 
 def may_run(command: str, program: str) -> bool:
@@ -153,8 +162,8 @@ class _Splitter:
                 raise Unsplittable(_phrase(character))
             if kind == "double":
                 piece = _ESCAPED.sub(r"\1", piece)
-        elif self._word is None and piece.startswith("="):
-            raise Unsplittable("a word that begins with `=`, which zsh expands")
+        elif self._word is None and piece.startswith(("=", "%")):
+            raise Unsplittable(f"a word that begins with `{piece[0]}`, which some shells expand")
         elif self._word is None and not self._words and _ASSIGNMENT.match(piece):
             raise Unsplittable("an assignment before the command")
         self._word = [*(self._word or ()), piece]

@@ -49,7 +49,12 @@ command = "git branch -d {branch:branch}"
 
 [permissions.read_file]
 tool = "Read"
-arguments = { file_path = "{path:path}", "offset?" = "{offset:word}", "limit?" = "{limit:word}" }
+arguments.file_path = "{path:path}"
+arguments."offset?" = "{offset:word}"
+arguments."limit?" = "{limit:word}"
+arguments."start_line?" = "{start:word}"
+arguments."end_line?" = "{end:word}"
+arguments."pages?" = "{pages:word}"
 
 [permissions.search]
 tool = "Grep"

@@ -21,6 +21,11 @@ def policy_file(home: Path) -> Path:
     return path
 
 
+def line_of(text: str) -> int:
+    """Return the number of the line of the template that has a text."""
+    return next(number for number, line in enumerate(TEAM.splitlines(), 1) if text in line)
+
+
 def said(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
@@ -96,10 +101,19 @@ def test_explain_prints_the_decision_and_the_line_that_made_it(
     assert main(["policy", "explain", "--role", "dev", "github__merge_pull_request"]) == 0
     assert said(capsys).splitlines() == [
         "ask the lead: merging and deleting are the lead's",
-        '  policy.toml:91: decide = "ask_lead"',
+        f'  policy.toml:{line_of("ask_lead")}: decide = "ask_lead"',
     ]
     assert main(["policy", "explain", "Bash", "make test"]) == 0
     assert said(capsys).startswith("allow: granted by run_tests\n  policy.toml:23: ")
+
+
+def test_the_page_shows_what_explain_prints(policy_file: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "work" / ".git").mkdir(parents=True)
+    (home / "work" / ".git" / "config").write_text('[remote "origin"]\n')
+    words = ["policy", "explain", "--role", "dev", "Bash", "git push origin main", "--workspace", str(home / "work")]
+    assert main(words) == 0
+    page = Path(__file__).parents[3] / "docs" / "policy.md"
+    assert f"```\n{said(capsys)}```" in page.read_text(encoding="utf-8")
 
 
 def test_explain_takes_a_command_a_path_or_json(

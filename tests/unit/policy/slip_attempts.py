@@ -469,6 +469,10 @@ ATTEMPTS: dict[str, list[object]] = {
         "hearth approve 1",
         "hearth role token tl",
         "hearth disconnect claude",
+        "python3 -m hearth policy init",
+        "sudo hearth approve 1",
+        "hearth approve $ID",
+        "/usr/bin/hearth --profile x policy trust",
     ],
 }
 

@@ -145,6 +145,13 @@ def test_a_rule_that_denies_asks_where_it_is_in_doubt(command: str, outcome: str
     assert bash(found, command).outcome == outcome
 
 
+@pytest.mark.parametrize("branch", ["HEAD", "head", "refs/heads/main", "a..b", "main.lock"])
+def test_a_value_that_is_not_of_its_kind_is_a_doubt_of_every_template(branch: str) -> None:
+    one = BASE.replace(', "git push -u {remote:word} {branch:branch}"', "")
+    text = one + 'otherwise = "allow"\n' + rule("deny", 'permission = "push(branch=main)"')
+    assert bash(parse("/x/policy.toml", text.encode()), f"git push origin {branch}").outcome == "ask"
+
+
 def test_doubt_never_loosens_what_would_be_denied_otherwise() -> None:
     found = policy('otherwise = "deny"', rule("ask", 'permission = "push(branch=main)"'))
     assert bash(found, "git push -f origin main").outcome == "deny"

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hearth.policy import guard
+from hearth.policy.captures import Surroundings
 from hearth.policy.protected import ProtectedFiles, expanded
 
 
@@ -14,7 +15,7 @@ def policy_path(home: Path) -> str:
 
 
 def refused(project: Path, policy_path: str, tool: str, server: str | None = None, **values: object) -> bool:
-    return guard.refusal(server, tool, values, str(project), policy_path) is not None
+    return guard.refusal(server, tool, values, Surroundings(str(project)), policy_path) is not None
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,13 @@ def test_raw_arguments_that_may_name_a_protected_file_are_noticed(raw: bytes) ->
 
 
 def test_ordinary_arguments_are_not_looked_at() -> None:
-    assert not guard.mentions(b'{"path": "src/a.py", "content": "x"}')
+    assert not guard.mentions(b'{"path": "src/a.py", "content": "hearth and settings, 100 \\u2013 200"}')
+
+
+def test_more_names_than_anybody_needs_are_refused(project: Path, policy_path: str) -> None:
+    assert refused(project, policy_path, "Bash", command="x > y " + " ".join(f"hearth{n}" for n in range(5000)))
+    assert refused(project, policy_path, "write", "files", paths=[f"a{n}" for n in range(5000)])
+    assert not refused(project, policy_path, "Bash", command="cat > y <<EOF\n" + "word " * 50_000 + "\nEOF")
 
 
 @pytest.mark.parametrize(
@@ -145,14 +152,14 @@ def test_ordinary_arguments_are_not_looked_at() -> None:
     ],
 )
 def test_a_protected_file_is_recognised_in_every_spelling(project: Path, policy_path: str, path: str) -> None:
-    assert ProtectedFiles(str(project), policy_path).include(path)
+    assert ProtectedFiles(Surroundings(str(project)), policy_path).include(path)
 
 
 @pytest.mark.parametrize(
     "path", ["", "src", "hearth", "x.hearth", "a\0b", "\ud800", "~nobody/x", "settings.json", "../x"]
 )
 def test_other_files_are_not_protected(project: Path, policy_path: str, path: str) -> None:
-    assert not ProtectedFiles(str(project), policy_path).include(path)
+    assert not ProtectedFiles(Surroundings(str(project)), policy_path).include(path)
 
 
 def test_names_for_the_home_are_expanded(home: Path) -> None:

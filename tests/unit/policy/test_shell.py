@@ -2,62 +2,15 @@
 
 import os
 import subprocess
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.policy.shell import COMMAND_CHARACTERS_LIMIT, WORDS_LIMIT, Unsplittable, may_run, split
 
-BASH = "/bin/bash"
-# One run of bash decides about this many texts.
-TEXTS_OF_ONE_RUN = 30
-RUN_SECONDS = 30
+from .real_shells import BASH, FRAGMENTS, KEPT, RUN_SECONDS, TEXTS_OF_ONE_RUN, batches, recorded
 
-# Every builtin is switched off but these two, so that any word is the name of a command that is not found: bash then
-# calls the function, which writes the words that it was given. Each text is run twice: after `&&` a command runs if
-# all have succeeded, after `||` if all have failed.
-RECORDER = r"""
-command_not_found_handle() { printf '%s\0' "$number" "$#" "$@" >> "$record"; ((status == 0)); }
-record=$1; shift
-enable -n $(compgen -b | /bin/grep -vx -e printf -e eval -e enable)
-enable -n enable
-PATH=/nonexistent
-number=0
-for text do
-    for status in 0 1; do eval -- "$text"; done
-    ((number += 1))
-done
-"""
-KEPT = {"printf", "eval"}
-
-FRAGMENTS = [
-    *("git", "push", "feature/x", "x", "y", "-", "--", "-m", "if", "then", "fi", "time", "do", "in", "function"),
-    *(" ", " ", " ", " ", "\t", "'", "'", '"', '"', "\\", "$", "`", ";", ";", "&&", "||", "|", "&", "|&", ";;"),
-    *(">", "<", "<<", "2>&1", "(", ")", "{", "}", "*", "?", "[", "]", "~", "#", "!", "=", "A=", "A+=", "^", "%", "%1"),
-    *(
-        "\n",
-        "\r",
-        "\x0b",
-        "\x01",
-        ",",
-        ":",
-        "@",
-        "+",
-        ".",
-        "/",
-        "é",
-        "\u00a0",
-        "\u2028",
-        "\uff1b",
-        "\u200b",
-        "''",
-        '""',
-    ),
-    *("$x", "${x}", "$(x)", "`x`", "{x,y}", "\\'", '\\"', "\\\\", "$'x'", "<(x)", "[[", "]]", "((", "))", "x=y", "0"),
-]
 texts = st.lists(st.sampled_from(FRAGMENTS), min_size=1, max_size=14).map("".join)
 # Mostly well-formed: words and quoted texts between operators, so that many examples are certain.
 plain = st.text("xyzgit0_@%+=:,./-", min_size=1, max_size=5)
@@ -72,45 +25,12 @@ lines = st.lists(st.tuples(command, operator), min_size=1, max_size=4).map(
 )
 
 
-# A text is short, so nothing is gained by shrinking it at the price of hundreds of further runs.
-batches = settings(
-    max_examples=15,
-    deadline=None,
-    phases=(Phase.explicit, Phase.reuse, Phase.generate),
-    suppress_health_check=(HealthCheck.too_slow, HealthCheck.large_base_example, HealthCheck.data_too_large),
-)
-
-
 def certain(text: str) -> list[tuple[str, ...]] | None:
     """Return the words of each command, or None if the splitter refuses."""
     try:
         return [command.words for command in split(text)]
     except Unsplittable:
         return None
-
-
-def recorded(sources: list[str]) -> list[set[tuple[str, ...]]]:
-    """Return the words of the commands that bash runs, for each text."""
-    with TemporaryDirectory() as folder:
-        record = Path(folder) / "record"
-        record.touch()
-        subprocess.run(
-            [BASH, "--norc", "--noprofile", "-c", RECORDER, "recorder", str(record), *sources],
-            cwd=folder,
-            env={"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=RUN_SECONDS,
-            check=False,
-        )
-        fields = record.read_bytes().split(b"\0")[:-1]
-    found: list[set[tuple[str, ...]]] = [set() for _ in sources]
-    while fields:
-        number, count = int(fields[0]), int(fields[1])
-        found[number].add(tuple(os.fsdecode(field) for field in fields[2 : 2 + count]))
-        fields = fields[2 + count :]
-    return found
 
 
 def compare(sources: list[str]) -> None:
@@ -203,9 +123,11 @@ def test_plain_commands_are_split(text: str, commands: list[tuple[str, ...]]) ->
         ("a 'b\u202ec'", "not seen"),
         ("a \x01", "control character"),
         ("'a''b'", "side by side"),
-        ("=a", "zsh"),
+        ("=a", "some shells expand"),
+        ("a %x", "some shells expand"),
+        ("a 'b\\c'", "backslash inside quotes"),
         ("'' a", "empty word"),
-        ("%1 a", "job"),
+        ("'%1' a", "job"),
         ("a " * (WORDS_LIMIT + 1), "words"),
         ("a" * (COMMAND_CHARACTERS_LIMIT + 1), "characters"),
     ],
@@ -225,3 +147,14 @@ def test_a_command_that_cannot_be_split_may_run_a_program(text: str) -> None:
 @pytest.mark.parametrize("text", ["ls *.py", "pytest > out", "echo ~", "cat <x &"])
 def test_a_command_without_the_name_of_a_program_does_not_run_it(text: str) -> None:
     assert not may_run(text, "git")
+
+
+@pytest.mark.parametrize("text", ["a 'b c'", "a b%B%", "a b,c", "a; b", "a b@c"])
+def test_a_command_that_the_shells_of_windows_read_differently_is_refused_there(text: str) -> None:
+    with pytest.raises(Unsplittable, match="shells of Windows"):
+        split(text, for_windows=True)
+    assert split(text, for_windows=False)
+
+
+def test_plain_commands_are_split_for_windows_too() -> None:
+    assert [found.words for found in split('a "b c" && d/e | f', for_windows=True)] == [("a", "b c"), ("d/e",), ("f",)]

@@ -186,8 +186,8 @@ def explain(
 ) -> None:
     """Print the decision about a call, and the line of the policy that made it. Nothing is called.
 
-    TOOL is a client's own tool (Bash, Read, Edit, Write …) or a server's (SERVER__TOOL). ARGUMENTS is a JSON object, or
-    for Bash the command and for Read, Edit and Write the path; "-" reads it from standard input.
+    TOOL is a client's own tool (Bash, Read, Edit, Write and others) or a server's (SERVER__TOOL). ARGUMENTS is a JSON
+    object, or for Bash the command and for Read, Edit and Write the path; "-" reads it from standard input.
 
     \b
     Examples:
