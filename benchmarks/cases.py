@@ -61,15 +61,12 @@ LINES = [
     Line(f"a question to {TOOLS:,} tools, its words not asked for before, p50", "question", "first", None, 1.0),
     Line(f"the same again, p50 of {TOOLS:,} tools", "question", "again", None, 1.0),
     Line(f"`find_tools` over {TOOLS:,} tools, p50", "find", "find_tools", "direct call", 4.0),
-<<<<<<< HEAD
     Line("audit, an entry of the event loop", "audit entry", "record", None, 5.0),
     Line("audit, a row of the writer, CPU", "audit row", "row", None, 40.0),
     Line("audit, a decision until it is on the disk, p50", "audit decision", "decision", "two synced files", 6.0),
-=======
     Line(f"a decision by a tool's name among {RULES} rules, CPU", "decision", "name", None, 10.0),
     Line("a decision about a shell command, CPU", "decision", "command", None, 200.0),
     Line("a decision about a path, CPU", "decision", "path", None, 200.0),
->>>>>>> pol-core
     Line("bridge, resident", "memory", "bridge", None, 11.0),
     Line(f"daemon, resident, 1 upstream, {SESSIONS} sessions", "memory", "daemon", None, 30.0),
 ]
@@ -98,13 +95,10 @@ def groups(stage: Stage) -> dict[str, Group]:
         "index": Group("ms", index_actions(), INDEX_ROUNDS, WARMUP_ROUNDS),
         "question": Group("ms", question_actions(), INDEX_ROUNDS, WARMUP_ROUNDS),
         "find": Group("µs", find_actions(stage), CALL_ROUNDS, WARMUP_ROUNDS),
-<<<<<<< HEAD
         "audit entry": Group("µs", record_actions(stage), AUDIT_ROUNDS, WARMUP_ROUNDS),
         "audit row": Group("µs", write_actions(stage), AUDIT_ROUNDS, WARMUP_ROUNDS),
         "audit decision": Group("ms", durable_actions(stage), AUDIT_ROUNDS, WARMUP_ROUNDS),
-=======
         "decision": Group("µs", decision_actions(stage), INDEX_ROUNDS, WARMUP_ROUNDS),
->>>>>>> pol-core
         "memory": Group("MB", memory_actions(stage), rounds=3, warmup=0),
     }
 

@@ -18,11 +18,7 @@ Decide = Callable[..., Decision]
 
 @pytest.fixture(scope="session")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-<<<<<<< HEAD
     """Return an empty repository with a remote, to be copied: starting git for each test takes too long."""
-=======
-    """Return an empty repository with a remote, to copy: starting git in each test would take most of its time."""
->>>>>>> pol-core
     folder = tmp_path_factory.mktemp("repository")
     subprocess.run(["git", "init", "-q", "--template=", "-b", "main", str(folder)], check=True)
     subprocess.run(["git", "-C", str(folder), "remote", "add", "origin", "https://example.org/x.git"], check=True)
