@@ -461,3 +461,29 @@ def test_without_a_policy_a_posted_hook_is_answered_by_silence(scratch: Scratch)
         control.begin_control("hook", event="pre-tool-use", client="claude")
         header, found = control.receive_type("hookAnswer")
     assert (header["policy"], header["exitCode"], found) == (False, 0, b"")
+
+
+# --- the worked example of docs/hooks.md
+
+
+def test_the_worked_example_of_the_page_is_what_happens(scratch: Scratch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text()
+    example = page.partition("## A worked example")[2]
+    scratch.configure({})
+    policy = scratch.config.parent / "policy.toml"
+    policy.write_text(example.partition("```toml\n")[2].partition("```")[0])
+    scratch.start()
+    shown = example.partition("$ echo '")[2]
+    given, _, rest = shown.partition("' |\n")
+    words, _, expected = rest.partition("\n")
+    words = words.strip().removeprefix("hearth ")
+    command = [sys.executable, "-I", "-m", "hearth", *words.split()]
+    found = subprocess.run(
+        command, input=given, env=scratch.environment(), capture_output=True, text=True, check=True, timeout=30
+    )
+    assert found.stdout == expected.partition("```")[0]
+    allowed = given.replace("make release", "make test")
+    found = subprocess.run(
+        command, input=allowed, env=scratch.environment(), capture_output=True, text=True, check=True, timeout=30
+    )
+    assert '"permissionDecision":"allow"' in found.stdout
