@@ -349,7 +349,7 @@ def test_an_input_that_is_no_json_is_denied_in_the_clients_form(asked: Asked, gi
 
 
 def test_a_daemon_that_is_killed_while_it_decides_leaves_the_command_denied(asked: Asked) -> None:
-    hook = asked.popen("pre-tool-use", "claude", "--wait", "10")
+    hook = asked.popen("pre-tool-use", "claude", "--wait", "3")
     assert hook.stdin
     hook.stdin.write(command("claude", "hanging")[1])
     hook.stdin.close()
