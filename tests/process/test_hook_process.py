@@ -393,6 +393,28 @@ def test_hearth_hook_and_the_bridges_own_script_are_one_program(asked: Asked) ->
     assert found.stdout == asked.answer(event, "claude", given)[1]
 
 
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_over_tcp_the_token_comes_before_an_input_of_any_size(scratch: Scratch, size: int) -> None:
+    """The first frame over TCP is bounded, because any user of the machine can send one."""
+    write_policy(scratch.home)
+    scratch.configure({}, listen="tcp:127.0.0.1:0")
+    scratch.start(command=HOOK_DAEMON)
+    given = payload("claude", "pre-tool-use", tool_input={"command": "forbidden" + "x" * size})
+    words = [sys.executable, "-I", "-S", str(SCRIPT), "hook", "pre-tool-use", "--client", "claude"]
+    found = subprocess.run(words, input=given, env=scratch.environment(), capture_output=True, check=True, timeout=30)
+    assert b"the word forbids it" in found.stdout
+
+
+def test_a_daemon_that_cannot_serve_is_a_deny(scratch: Scratch) -> None:
+    write_policy(scratch.home)
+    scratch.write_config("this is no TOML")
+    words = [sys.executable, "-I", "-S", str(SCRIPT), "hook", "pre-tool-use", "--client", "claude", *WAIT]
+    found = subprocess.run(words, input=BASH, env=scratch.environment(), capture_output=True, check=False, timeout=30)
+    assert (found.returncode, found.stdout) == (DENIED, b"")
+    assert b"The tool was not run." in found.stderr
+    scratch.hearth("stop")
+
+
 # --- by HTTP
 
 
