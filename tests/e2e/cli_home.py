@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import IO, Any
 
 from e2e.terminal import Terminal
@@ -183,6 +184,18 @@ class Lines:
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
+
+
+@contextmanager
+def following(home: Home, *words: str) -> Iterator[Lines]:
+    """Yield the lines of `hearth logs -f`."""
+    process = subprocess.Popen([HEARTH, "logs", "-f", *words], env=home.environment, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout
+        yield Lines(process.stdout.fileno())
+    finally:
+        process.kill()
+        process.communicate()
 
 
 class Bridge:

@@ -206,3 +206,27 @@ def test_a_damaged_file_is_a_sentence(trail: Home) -> None:
     segments(folder(trail))[0].write_bytes(b"x" * 5000)
     assert "`hearth audit --verify` checks its files" in trail.fails(1, "audit")
     trail.fails(1, "audit", "--verify")
+
+
+def test_heads_in_the_journal_are_compared(trail: Home) -> None:
+    programs = Path(trail.folder, "bin")
+    programs.mkdir()
+    stand_in = programs / "journalctl"
+    # Stands for systemd's own, which has no journal of a unit here; tests/e2e/systemd has a real one.
+    stand_in.write_text(f'#!/bin/sh\necho "$@" > {trail.folder}/asked\necho "audit head count=7 hash={"0" * 64}"\n')
+    stand_in.chmod(0o755)
+    path = f"{programs}:{trail.environment['PATH']}"
+    assert "rows 5 to 7 were written" in trail.fails(1, "audit", "--verify", "--since", "2026-11-18", PATH=path)
+    asked = Path(trail.folder, "asked").read_text()
+    assert "--unit mcp.service" in asked
+    assert "--since @" in asked
+
+
+def test_a_journal_that_cannot_be_read_is_noted(trail: Home) -> None:
+    programs = Path(trail.folder, "bin")
+    programs.mkdir()
+    (programs / "journalctl").write_text("#!/bin/sh\necho Compiled without pattern matching support. >&2\nexit 1\n")
+    (programs / "journalctl").chmod(0o755)
+    done = trail.run("audit", "--verify", PATH=f"{programs}:{trail.environment['PATH']}")
+    assert done.returncode == 0
+    assert "the journal cannot be read (Compiled without pattern matching support.)" in done.stderr

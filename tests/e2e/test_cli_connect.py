@@ -93,8 +93,7 @@ def test_a_server_is_tried_before_the_entry_of_a_client_gives_way(home: Home, cu
     server = {"command": sys.executable, "args": ["-I", "-m", "hearth.demo.server"]}
     write(cursor, json.dumps({"mcpServers": {"demo": server}}))
     home.ok("connect", "cursor", "--yes")
-    entry = json.loads(read(cursor))["mcpServers"]["demo"]
-    assert (entry == server) == bool(disabled)
+    assert (json.loads(read(cursor))["mcpServers"]["demo"] == server) == bool(disabled)
 
 
 def test_a_launcher_whose_interpreter_is_gone_is_found_and_repaired_by_doctor(home: Home) -> None:

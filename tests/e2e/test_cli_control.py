@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, Lines, read, until, write
+from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, following, read, until, write
 from e2e.terminal import Terminal
 from hearth.host import processes
 
@@ -32,18 +32,6 @@ def stopped(home: Home) -> Iterator[int]:
         yield pid
     finally:
         os.kill(pid, signal.SIGCONT)
-
-
-@contextmanager
-def following(home: Home, *words: str) -> Iterator[Lines]:
-    """Yield the lines of `hearth logs -f`."""
-    process = subprocess.Popen([HEARTH, "logs", "-f", *words], env=home.environment, stdout=subprocess.PIPE)
-    try:
-        assert process.stdout
-        yield Lines(process.stdout.fileno())
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_status_describes_the_daemon_its_sessions_and_its_servers(home: Home, bridge: Bridge) -> None:

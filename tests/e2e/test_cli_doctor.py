@@ -58,8 +58,7 @@ def test_without_a_config_there_is_a_note(home: Home) -> None:
 
 
 def test_a_config_that_cannot_be_used_is_broken_and_named(home: Home) -> None:
-    path = home.write_config("idle_timeoutt = 3\n")
-    assert path in broken(home)["config.broken"]["message"]
+    assert home.write_config("idle_timeoutt = 3\n") in broken(home)["config.broken"]["message"]
 
 
 def test_a_server_whose_program_is_missing_is_named(home: Home) -> None:

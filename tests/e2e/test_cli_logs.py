@@ -2,14 +2,11 @@
 
 import json
 import os
-import select
-import subprocess
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Home, scratch_home
+from e2e.cli_home import Home, following, scratch_home
 from hearth.host import line_files
 
 CONFIG = """
@@ -77,56 +74,22 @@ def test_names_are_completed(home: Home) -> None:
     assert home.complete("hearth logs gi") == ["github"]
 
 
-class Following:
-    """`hearth logs NAME -f`, and what it has printed."""
-
-    def __init__(self, home: Home, *words: str) -> None:
-        self._process = subprocess.Popen([HEARTH, "logs", *words], env=home.environment, stdout=subprocess.PIPE)
-        self._seen = b""
-
-    def read_until(self, text: str) -> str:
-        """Everything up to and with that line."""
-        assert self._process.stdout is not None
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while f"{text}\n".encode() not in self._seen:
-            left = deadline - time.monotonic()
-            assert left > 0 and select.select([self._process.stdout], [], [], left)[0], self._seen
-            data = os.read(self._process.stdout.fileno(), 65536)
-            assert data, "it ended"
-            self._seen += data
-        return self._seen.decode()
-
-    def close(self) -> None:
-        assert self._process.stdout is not None
-        self._process.kill()
-        self._process.wait()
-        self._process.stdout.close()
-
-
 def test_what_is_added_is_followed_over_rotations(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_files, "FILE_BYTES", 100)
     write(home, "before")
-    following = Following(home, "github", "-f")
-    try:
-        following.read_until("before")
-        wanted = ["before"]
+    with following(home, "github") as lines:
+        assert lines.next() == b"before"
         for number in range(10):
-            wanted.append(f"line {number} {'x' * 20}")
-            write(home, wanted[-1])
+            line = f"line {number} {'x' * 20}"
+            write(home, line)
             # One rotation at most between two looks: what is rotated away twice is gone.
-            seen = following.read_until(wanted[-1])
-        assert seen.splitlines() == wanted
-    finally:
-        following.close()
+            assert lines.next() == line.encode()
 
 
 def test_a_server_that_has_said_nothing_yet_can_be_followed_already(home: Home) -> None:
-    following = Following(home, "github", "-f")
-    try:
+    with following(home, "github") as lines:
         write(home, "first")
-        assert following.read_until("first") == "first\n"
-    finally:
-        following.close()
+        assert lines.next() == b"first"
 
 
 STAMPED = ("2020-01-01 10:00:00,000 [1] old", "2030-01-01 10:00:00,000 [1] new", "  more of it")

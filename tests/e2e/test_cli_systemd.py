@@ -17,9 +17,7 @@ def test_status_names_the_socket_unit_as_what_lights_it(seat: Seat) -> None:
 
 
 def test_doctor_sees_the_units_and_wakes_nothing(seat: Seat) -> None:
-    done = seat.hearth("doctor", "--json")
-    assert done.returncode == 0, done.stdout
-    found = {finding["id"]: finding for finding in json.loads(done.stdout)["findings"]}
+    found = {finding["id"]: finding for finding in json.loads(seat.ok("doctor", "--json"))["findings"]}
     assert found["units.state"]["message"] == "mcp.socket is active, mcp.service is inactive"
     assert seat.starts() == 0
 
@@ -29,7 +27,7 @@ def test_logs_are_read_from_the_journal_whether_it_runs_or_not(seat: Seat) -> No
     pid = seat.status()["pid"]
     until(lambda: f"hearth[{pid}]" in seat.hearth("logs").stdout, "the journal has the daemon's lines")
     client.close()
-    assert seat.hearth("stop", "--yes").returncode == 0
+    seat.ok("stop", "--yes")
     assert f"hearth[{pid}]" in seat.hearth("logs", "-n", "100").stdout
 
 
@@ -43,8 +41,7 @@ def test_lines_of_the_journal_are_chosen_by_time_and_printed_as_json(seat: Seat)
 
 def test_stop_leaves_systemd_listening_and_the_bridge_alive(seat: Seat) -> None:
     client = seat.attached_bridge()
-    done = seat.hearth("stop", "--yes")
-    assert done.returncode == 0, done.stderr
+    seat.ok("stop", "--yes")
     seat.await_state("inactive")
     assert seat.state(SOCKET) == "active"
     assert client.call("desk__echo", text="again") == "again"
@@ -52,9 +49,7 @@ def test_stop_leaves_systemd_listening_and_the_bridge_alive(seat: Seat) -> None:
 
 
 def test_the_demo_keeps_away_from_the_user_s_own_units(seat: Seat) -> None:
-    done = seat.hearth("demo", "--agents", "2", "--json")
-    assert done.returncode == 0, done.stderr
-    shown = json.loads(done.stdout)
+    shown = json.loads(seat.ok("demo", "--agents", "2", "--json"))
     assert shown["servers"] == ["demo"]
     assert (shown["processesLeft"], shown["filesLeft"]) == (0, 0)
     assert seat.starts() == 0

@@ -95,7 +95,7 @@ def unread_drop_in(ward: Ward) -> None:
 
 
 def masked(ward: Ward) -> None:
-    assert ward.seat.hearth("uninstall").returncode == 0
+    ward.seat.ok("uninstall")
     ward.seat.systemctl("mask", SOCKET, SERVICE)
 
 
@@ -135,7 +135,7 @@ def daemon_with_the_former_path(ward: Ward) -> None:
 
 
 def stop_and_install(ward: Ward) -> None:
-    assert ward.seat.hearth("stop", "--yes").returncode == 0
+    ward.seat.ok("stop", "--yes")
     ward.seat.await_state("inactive")
     ward.seat.install()
 
@@ -286,7 +286,7 @@ def test_units_that_are_well_have_no_finding_and_nothing_is_woken(ward: Ward) ->
     client = ward.seat.attached_bridge()
     assert ward.ill() == {}, "nor while the daemon runs"
     client.close()
-    assert ward.seat.hearth("stop", "--yes").returncode == 0
+    ward.seat.ok("stop", "--yes")
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.id)
@@ -332,12 +332,11 @@ def test_a_daemon_that_was_killed_leaves_no_unit_broken(ward: Ward) -> None:
     assert [each for each in found.values() if each["state"] == "broken"] == []
     ward.seat.attached_bridge().close()
     assert ward.ill() == {}
-    assert ward.seat.hearth("stop", "--yes").returncode == 0
+    ward.seat.ok("stop", "--yes")
 
 
 def test_after_the_mending_of_units_a_bridge_works(ward: Ward) -> None:
     start_limit(ward)
-    done = ward.seat.hearth("doctor", "--fix", "--yes")
-    assert done.returncode == 0, done.stdout
+    ward.seat.ok("doctor", "--fix", "--yes")
     ward.seat.attached_bridge().close()
-    assert ward.seat.hearth("stop", "--yes").returncode == 0
+    ward.seat.ok("stop", "--yes")

@@ -30,11 +30,10 @@ def clients(bare_seat: Seat) -> dict[str, str]:
 def test_systemd_listens_and_clients_share_a_server_until_everything_is_undone(
     bare_seat: Seat, clients: dict[str, str]
 ) -> None:
-    done = bare_seat.hearth("setup", "--yes")
-    assert done.returncode == 0, done.stderr
-    assert "from Claude Code, Codex" in done.stdout
+    said = bare_seat.ok("setup", "--yes")
+    assert "from Claude Code, Codex" in said
     assert bare_seat.state(SOCKET) == "active"
-    assert "desk" in done.stdout.split("Tried as a client would:")[1]
+    assert "desk" in said.split("Tried as a client would:")[1]
     assert "TOKEN" not in bare_seat.show("Environment")
     entry = json.loads(bare_seat.check("cat", f"{bare_seat.user.home}/.claude.json"))["mcpServers"]["desk"]
     process = bare_seat.machine.start(
@@ -45,12 +44,10 @@ def test_systemd_listens_and_clients_share_a_server_until_everything_is_undone(
         assert client.call("echo", text="up") == "up"
         assert len(bare_seat.processes("desk.py")) == 1
     assert bare_seat.status()["activation"] == "systemd"
-    again = bare_seat.hearth("setup")
-    assert again.returncode == 0, again.stderr
-    assert "Nothing is left to do." in again.stdout
-    assert bare_seat.hearth("disconnect", "--all").returncode == 0
+    assert "Nothing is left to do." in bare_seat.ok("setup")
+    bare_seat.ok("disconnect", "--all")
     assert {path: bare_seat.check("cat", path) for path in clients} == clients
-    assert bare_seat.hearth("uninstall").returncode == 0
+    bare_seat.ok("uninstall")
     assert bare_seat.state(SOCKET) == "inactive"
 
 

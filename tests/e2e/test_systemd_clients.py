@@ -1,10 +1,12 @@
 """Who reaches the daemon: bridges with a client's bare environment, with and without a service manager; nobody else."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
 from e2e.systemd.client import Client
+from e2e.systemd.machine import User
 from e2e.systemd.seat import Seat
 
 pytestmark = [pytest.mark.systemd, pytest.mark.root, pytest.mark.timeout(300)]
@@ -32,8 +34,7 @@ except ConnectionResetError:
 
 
 def test_the_bridge_works_under_env_i_with_a_user_manager(seat: Seat) -> None:
-    client = seat.bridge(environment=seat.user.client_environment)
-    client.initialize()
+    client = seat.session(environment=seat.user.client_environment)
     assert client.call("desk__echo", text="bare") == "bare"
     assert seat.status()["activation"] == "systemd"
 
@@ -45,8 +46,7 @@ def test_the_bridge_works_under_env_i_without_a_user_manager(bare_seat: Seat) ->
     try:
         lonely.configure()
         assert lonely.run("test", "-e", user.runtime).returncode == 1
-        client = lonely.bridge(environment=user.client_environment)
-        client.initialize()
+        client = lonely.session(environment=user.client_environment)
         assert client.call("desk__echo", text="alone") == "alone"
         document = json.loads(lonely.run(lonely.installation.hearth, "status", "--json").stdout)
         assert (document["running"], document["activation"]) == (True, "self")
@@ -64,35 +64,38 @@ def test_the_printed_command_works_as_a_client_would_start_it(seat: Seat) -> Non
         assert "desk__echo" in client.tool_names()
 
 
-def test_another_user_that_reaches_the_socket_is_refused(seat: Seat) -> None:
+@pytest.fixture
+def stranger(seat: Seat) -> Iterator[User]:
+    """Another user of the machine."""
+    user = seat.machine.add_user(f"{seat.user.name}s", linger=False)
+    yield user
+    seat.machine.end_user(user)
+
+
+def heard_by(stranger: User, seat: Seat) -> str:
+    """Return what another user is told at the socket."""
+    # The folders and the file are opened to everybody, so that only the daemon's own check is left.
+    seat.check("chmod", "0755", seat.user.runtime, f"{seat.user.runtime}/mcp")
+    seat.check("chmod", "0666", seat.socket)
+    return seat.machine.check("/usr/bin/python3", "-c", RAW_LINES, seat.socket, user=stranger)
+
+
+def test_another_user_that_reaches_the_socket_is_refused(seat: Seat, stranger: User) -> None:
     client = seat.attached_bridge()
-    stranger = seat.machine.add_user(f"{seat.user.name}s", linger=False)
-    try:
-        # The folders and the file are opened to everybody, so that only the daemon's own check is left.
-        seat.check("chmod", "0755", seat.user.runtime, f"{seat.user.runtime}/mcp")
-        seat.check("chmod", "0666", seat.socket)
-        heard = seat.machine.check("/usr/bin/python3", "-c", RAW_LINES, seat.socket, user=stranger)
-        assert "desk__echo" not in heard
-        assert f"uid {stranger.uid}" in heard
-        assert client.call("desk__echo", text="mine") == "mine"
-        assert len(seat.status()["sessions"]) == 1
-    finally:
-        seat.machine.end_user(stranger)
+    heard = heard_by(stranger, seat)
+    assert "desk__echo" not in heard
+    assert f"uid {stranger.uid}" in heard
+    assert client.call("desk__echo", text="mine") == "mine"
+    assert len(seat.status()["sessions"]) == 1
 
 
 def test_the_same_words_from_the_user_itself_are_answered(seat: Seat) -> None:
     assert "desk__echo" in seat.check("/usr/bin/python3", "-c", RAW_LINES, seat.socket)
 
 
-def test_another_user_hears_nothing_from_a_degraded_daemon_either(seat: Seat) -> None:
+def test_another_user_hears_nothing_from_a_degraded_daemon_either(seat: Seat, stranger: User) -> None:
     seat.write(seat.config_path, "idle_timeot = 3\n")
     seat.check("/usr/bin/python3", "-c", RAW_LINES, seat.socket)
-    stranger = seat.machine.add_user(f"{seat.user.name}s", linger=False)
-    try:
-        seat.check("chmod", "0755", seat.user.runtime, f"{seat.user.runtime}/mcp")
-        seat.check("chmod", "0666", seat.socket)
-        heard = seat.machine.check("/usr/bin/python3", "-c", RAW_LINES, seat.socket, user=stranger)
-        assert "config.toml" not in heard
-        assert "idle_timeot" not in heard
-    finally:
-        seat.machine.end_user(stranger)
+    heard = heard_by(stranger, seat)
+    assert "config.toml" not in heard
+    assert "idle_timeot" not in heard

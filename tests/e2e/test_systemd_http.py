@@ -51,7 +51,7 @@ def test_the_port_lights_the_daemon_for_who_has_the_token_and_goes_with_uninstal
     assert (seat.state(PORT_UNIT), seat.state(SOCKET)) == ("active", "active")
     assert seat.check("python3", "-c", ASK, ADDRESS, token).startswith("200 ")
     assert seat.starts() == 2
-    assert seat.hearth("uninstall").returncode == 0
+    seat.ok("uninstall")
     assert seat.state(PORT_UNIT) == "inactive"
 
 

@@ -17,9 +17,9 @@ pytestmark = [pytest.mark.systemd, pytest.mark.root, pytest.mark.timeout(300)]
 def test_node_runs_inside_the_unit(seat: Seat) -> None:
     if not os.path.exists(seat.node):
         missing("node is not installed")
-    seat.configure(f'[mcpServers.nodedesk]\ncommand = "{seat.node}"\nargs = ["{seat.servers}/desk.js"]\n')
-    client = seat.bridge()
-    client.initialize()
+    server = f'[mcpServers.nodedesk]\ncommand = "{seat.node}"\nargs = ["{seat.servers}/desk.js"]\n'
+    seat.configure(server)
+    client = seat.session()
     assert client.call("nodedesk__sum", limit=10_000_000) == str(sum(i % 7 for i in range(1, 10_000_001)))
 
 
@@ -52,9 +52,7 @@ def test_a_shell_pipeline_inside_the_unit_ends_when_its_reader_has_enough(seat: 
         f"yes | head -n 1 >/dev/null; echo ${{PIPESTATUS[0]}} >{seen}; exec /usr/bin/python3 -I {seat.servers}/desk.py"
     )
     seat.configure(f"[mcpServers.shell]\ncommand = '/bin/bash'\nargs = ['-c', '{script}']\n")
-    client = seat.bridge()
-    client.initialize()
-    assert client.call("shell__echo", text="up") == "up"
+    assert seat.session().call("shell__echo", text="up") == "up"
     assert seat.check("cat", seen).strip() == str(128 + signal.SIGPIPE)
 
 

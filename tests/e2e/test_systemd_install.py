@@ -22,9 +22,7 @@ INSTALLED = {*(f"user/{name}" for name in (SOCKET, SERVICE, PORT, DROP_IN)), "us
 
 
 def test_install_puts_the_units_in_place_and_has_systemd_listen(bare_seat: Seat) -> None:
-    done = bare_seat.hearth("install")
-    assert done.returncode == 0, done.stderr
-    assert bare_seat.socket in done.stdout
+    assert bare_seat.socket in bare_seat.ok("install")
     assert unit_files(bare_seat) == INSTALLED
     assert bare_seat.state(SOCKET) == "active"
     assert bare_seat.installation.python in bare_seat.show("ExecStart")
@@ -67,7 +65,7 @@ def test_a_unit_of_somebody_else_is_left_as_it_is(bare_seat: Seat) -> None:
     done = bare_seat.hearth("install")
     assert done.returncode == 1
     assert path in done.stderr
-    assert bare_seat.hearth("uninstall").returncode == 0
+    bare_seat.ok("uninstall")
     assert bare_seat.check("cat", path) == "[Service]\nExecStart=/bin/true\n"
     assert unit_files(bare_seat) == {f"user/{SERVICE}"}
 
@@ -81,8 +79,7 @@ def test_a_masked_unit_is_said_to_be_masked(bare_seat: Seat) -> None:
 
 def test_uninstall_takes_everything_away_and_an_attached_bridge_goes_on(seat: Seat) -> None:
     client = seat.attached_bridge()
-    done = seat.hearth("uninstall")
-    assert done.returncode == 0, done.stderr
+    seat.ok("uninstall")
     assert unit_files(seat) == set()
     assert seat.run("test", "-e", f"{seat.user.home}/.config/systemd").returncode == 1
     assert seat.show("LoadState", SOCKET) == "not-found"

@@ -73,8 +73,7 @@ def groups(seat: Seat) -> list[str]:
 def served(seat: Seat, *families: Family) -> Client:
     """A client that has called each of them."""
     seat.configure("\n".join(each.entry for each in families))
-    client = seat.bridge()
-    client.initialize()
+    client = seat.session()
     for each in families:
         each.pids(client)
     return client
@@ -139,8 +138,7 @@ def test_a_server_that_nobody_uses_takes_its_descendants_and_no_others(
     one, two = family("one", isolation="session", instance_idle=0.1), family("two")
     client = served(seat, one, two)
     others = two.pids(client)
-    passing = seat.bridge()
-    passing.initialize()
+    passing = seat.session()
     own = one.pids(passing)
     passing.close()
     until(lambda: all(seat.run("kill", "-0", pid).returncode for pid in own), "the family of the one who left is gone")

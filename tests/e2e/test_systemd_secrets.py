@@ -35,8 +35,7 @@ def test_credentials_and_stored_secrets_reach_the_server_that_names_them_and_nob
         + entry(seat, "wrong", 'X = "${cred:absent}"'),
         upstream=False,
     )
-    client = seat.bridge()
-    client.initialize()
+    client = seat.session()
     trusted = environ_of(client.call("trusted__facts"))
     assert (trusted["A"], trusted["B"], trusted["C"]) == (FROM_FILE, FROM_UNIT, STORED)
     other = environ_of(client.call("other__facts"))

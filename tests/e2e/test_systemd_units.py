@@ -23,15 +23,12 @@ def test_a_profile_has_a_socket_a_daemon_a_config_and_a_log_of_its_own(seat: Sea
     config = f"{seat.user.home}/.config/hearth/profiles/my-work/config.toml"
     server = f'command = "/usr/bin/python3"\nargs = ["-I", "{seat.servers}/desk.py"]\n'
     seat.write(config, f"idle_timeout = 0.5\n[mcpServers.bench]\n{server}")
-    done = seat.hearth("install", "--profile", "my-work")
-    assert done.returncode == 0, done.stderr
-    assert f"{seat.user.runtime}/mcp/my-work.sock" in done.stdout
+    assert f"{seat.user.runtime}/mcp/my-work.sock" in seat.ok("install", "--profile", "my-work")
     assert (seat.state(socket), seat.state(service)) == ("active", "inactive")
     verified = seat.run("systemd-analyze", "verify", "--man=no", "--user", socket, service)
     assert (verified.stdout, verified.stderr) == ("", "")
 
-    client = seat.bridge("--profile", "my-work")
-    client.initialize()
+    client = seat.session("--profile", "my-work")
     assert client.tool_names()[0].startswith("bench__")
     assert (seat.state(service), seat.state()) == ("active", "inactive")
     status = json.loads(seat.hearth("status", "--json", "--profile", "my-work").stdout)
@@ -50,8 +47,7 @@ def test_a_profile_has_a_socket_a_daemon_a_config_and_a_log_of_its_own(seat: Sea
     client.close()
     seat.await_state("inactive", service)
 
-    done = seat.hearth("uninstall", "--profile", "my-work")
-    assert done.returncode == 0, done.stderr
+    seat.ok("uninstall", "--profile", "my-work")
     assert seat.show("LoadState", socket) == "not-found"
     assert seat.state(SOCKET) == "active"
 
@@ -74,9 +70,7 @@ def test_the_path_of_the_shell_finds_a_server_that_systemd_would_not(bare_seat: 
     done = seat.run(seat.installation.hearth, "install", environment=shell)
     assert folder in done.stdout
     assert not is_missed()
-    client = seat.bridge()
-    client.initialize()
-    assert client.call("shelved__echo", text="found") == "found"
+    assert seat.session().call("shelved__echo", text="found") == "found"
     again = seat.run(seat.installation.hearth, "install", "--path", "/usr/bin:/bin", environment=shell)
     assert "hearth restart" in again.stdout
     assert is_missed()
@@ -174,8 +168,7 @@ def test_a_user_without_a_manager_reaches_a_daemon_that_runs_as_that_user_and_no
     alice, mallory = host.user(), host.user()
     socket, service = f"mcp-user@{alice.uid}.socket", f"mcp-user@{alice.uid}.service"
     assert host.machine.run("test", "-e", alice.runtime).returncode == 1
-    said = host.root("install", "--system", "--user", alice.name)
-    assert f"listens for {alice.name}" in said
+    assert f"listens for {alice.name}" in host.root("install", "--system", "--user", alice.name)
     verified = host.machine.run("systemd-analyze", "verify", "--man=no", socket, service)
     assert (verified.stdout, verified.stderr) == ("", "")
     path = f"/run/mcp/{alice.uid}.sock"

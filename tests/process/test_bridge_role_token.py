@@ -24,7 +24,8 @@ def file(scene: Stage) -> Path:
 def test_the_token_is_in_hello_and_nowhere_else(scene: Stage, file: Path) -> None:
     daemon, bridge = scene.daemon(), scene.bridge("--token-file", str(file))
     hello, _ = daemon.accept().read()
-    assert hello["token"] == TOKEN
+    assert hello["roleToken"] == TOKEN
+    assert "token" not in hello
     process = Path(f"/proc/{bridge.child.pid}")
     assert TOKEN.encode() not in process.joinpath("cmdline").read_bytes() + process.joinpath("environ").read_bytes()
     assert TOKEN not in bridge.stderr()
@@ -34,7 +35,6 @@ def test_without_the_option_hello_has_no_token(scene: Stage) -> None:
     daemon = scene.daemon()
     scene.bridge()
     hello, _ = daemon.accept().read()
-    assert "token" not in hello
     assert "roleToken" not in hello
 
 
@@ -46,7 +46,7 @@ def test_a_renewed_token_is_shown_at_the_next_connection(scene: Stage, file: Pat
     bridge.request_on(wire, 1)
     wire.close()
     hello, _ = daemon.accept().read()
-    assert hello["token"] == "hearth-role-renewed"
+    assert hello["roleToken"] == "hearth-role-renewed"
 
 
 def remove(path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_bad_file_is_an_error_on_the_wire_until_it_is_mended(
     bridge.request(3)
     wire = daemon.accept()
     hello, _ = wire.read()
-    assert hello["token"] == TOKEN
+    assert hello["roleToken"] == TOKEN
     assert bridge.child.poll() is None
 
 
@@ -140,7 +140,7 @@ def test_a_link_to_a_private_file_will_do(scene: Stage, file: Path) -> None:
     daemon = scene.daemon()
     scene.bridge("--token-file", str(link))
     hello, _ = daemon.accept().read()
-    assert hello["token"] == TOKEN
+    assert hello["roleToken"] == TOKEN
 
 
 def test_a_refusal_of_the_daemon_reaches_the_client(scene: Stage, file: Path) -> None:

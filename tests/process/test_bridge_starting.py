@@ -57,7 +57,7 @@ def test_a_daemon_whose_watcher_was_killed_goes_out_and_is_started_again(scene: 
     os.kill(parent_of(pid), signal.SIGKILL)
     eventually(lambda: is_gone(pid))
     said = (scene.home / ".local" / "state" / "hearth" / "logs" / "mcp.log").read_text()
-    assert "going out: SIGTERM" in said and said.endswith("gone out\n")
+    assert "shutting down: SIGTERM" in said and said.endswith("daemon stopped\n")
     assert not registry.exists()
     # The bridge was told that somebody has ended it: it comes back with what its client asks next.
     bridge.send(opening(2))

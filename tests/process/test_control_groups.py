@@ -16,6 +16,7 @@ import pytest
 
 from hearth.errors import UpstreamError
 from hearth.host import children
+from hearth.host.processes import Program
 from support.clients import text_of
 from support.daemon import Scratch, server
 from support.kernel import BOUND_SECONDS, is_gone, until
@@ -76,8 +77,12 @@ async def starter(
             await asyncio.sleep(0.01)
 
 
+def program(script: str, cwd: str = "/") -> Program:
+    return Program([sys.executable, "-I", "-S", "-c", script], ENVIRONMENT, cwd)
+
+
 def python(script: str, cwd: str = "/") -> children.Child:
-    return children.spawn("A server", [sys.executable, "-I", "-S", "-c", script], ENVIRONMENT, cwd)
+    return children.spawn("A server", program(script, cwd))
 
 
 def finish(child: children.Child) -> tuple[bytes, int]:
@@ -150,7 +155,7 @@ async def test_what_cannot_be_started_is_the_same_error_as_without_groups(
 ) -> None:
     before = os.listdir("/proc/self/fd")
     with pytest.raises(UpstreamError) as caught:
-        children.spawn("it", argv, ENVIRONMENT, cwd)
+        children.spawn("it", Program(argv, ENVIRONMENT, cwd))
     assert words in str(caught.value)
     assert len(os.listdir("/proc/self/fd")) == len(before)
     assert starter.containment == "control groups"
@@ -277,7 +282,7 @@ async def test_limits_are_in_the_files_of_the_group_when_the_program_starts(
     if not {"memory", "cpu"} <= set(available):
         pytest.skip("the memory and cpu controllers of version 2 are not available here")
     script = "import sys; sys.stdin.read()"
-    child = children.spawn("s", [sys.executable, "-I", "-S", "-c", script], ENVIRONMENT, "/", wanted)
+    child = children.spawn("s", program(script), wanted)
     (folder,) = Path(subtree.root).glob(cgroups.PREFIX + "*")
     assert {name: (folder / name).read_text().strip() for name in wanted} == wanted
     finish(child)
@@ -291,7 +296,7 @@ def test_a_start_for_which_there_are_no_pipes_leaves_no_group(tmp_path: Path, mo
     starter = cgroup_child.Grouped(stand_in)  # type: ignore[arg-type]
     monkeypatch.setattr(os, "pipe", too_many)
     with pytest.raises(OSError, match="Too many"):
-        starter.spawn("s", ["true"], {}, "/")
+        starter.spawn("s", Program(["true"], {}, "/"))
     assert not os.listdir(tmp_path)
 
 
@@ -312,13 +317,13 @@ async def test_a_limit_that_cannot_be_in_force_is_logged_and_the_program_runs(
     starter: "cgroup_child.Grouped", caplog: pytest.LogCaptureFixture
 ) -> None:
     limits = {"nonsense.max": "1"}
-    child = children.spawn("s", [sys.executable, "-I", "-S", "-c", "print(1)"], ENVIRONMENT, "/", limits)
+    child = children.spawn("s", program("print(1)"), limits)
     assert finish(child) == (b"1\n", 0)
     assert "limit not in force: server=s limit=nonsense.max" in caplog.text
 
 
 def test_without_control_groups_limits_are_logged_as_not_in_force(caplog: pytest.LogCaptureFixture) -> None:
-    child = children.spawn("s", [sys.executable, "-I", "-S", "-c", "print(1)"], ENVIRONMENT, "/", {"memory.max": "1"})
+    child = children.spawn("s", program("print(1)"), {"memory.max": "1"})
     assert finish(child) == (b"1\n", 0)
     assert "limits not in force: server=s limits=['memory.max']" in caplog.text
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from hearth.daemon import control
 from hearth.daemon.main import main
-from hearth.hub.hooks import HookCaller, HookService, HookSettings
+from hearth.hub.authorization.hooks import HookCaller, HookService, HookSettings
 from hearth.policy.hook_formats import HookCall, HookVerdict
 
 LOOK_SECONDS = 0.02

@@ -31,7 +31,7 @@ ARROWS = {
     "control_client": {"bridge", "findings", "host", "registry", "wire"},
     "clients": {"config", "host", "mcp", "secret_patterns", "secrets"},
     "packs": {"hub", "masking", "upstreams"},
-    "hub": {"config", "mcp", "policy", "upstreams", "wire"},
+    "hub": {"config", "masking", "mcp", "policy", "upstreams", "wire"},
     "policy": {"config", "host", "masking", "mcp", "secret_patterns", "wire"},
     "upstreams": {"config", "host", "masking", "mcp", "secrets", "wire", "write_batch"},
     "mcp": {"masking", "wire"},

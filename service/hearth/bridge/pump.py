@@ -232,9 +232,7 @@ class Bridge:
     def _greet(self, sock: "Stream") -> None:
         self._connected_at = monotonic()
         connector.limit_wait(sock, min(HEARTBEAT_SECONDS, self.patience / 2))
-        # Over TCP `token` is the daemon's own, which it wants to see before anything else.
-        tokens = {"token": self.token, "roleToken": self._role_token} if self.token else {"token": self._role_token}
-        greeting = {**self._greeting, **tokens}
+        greeting = {**self._greeting, "token": self.token, "roleToken": self._role_token}
         settings = self.target.settings if self.target else None
         self._uplink.open(sock, jsonlite.hello(greeting, os.getpid(), self.ledger.session, settings))
 

@@ -32,6 +32,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "connect": "clients.connect",
         "disconnect": "clients.connect",
         "config": "config",
+        "policy": "policy.policy",
         "secret": "secret",
         "auth": "auth",
         "token": "daemon.serve",

@@ -7,33 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from hearth.config import schema
 from hearth.config.model import Config, KeyPath, OwnerPolicy, ServerSpec, pack_spec
-from hearth.config.schema import (
-    CLIENT_SETTINGS,
-    CLIENT_TRANSPORTS,
-    OAUTH_ALIASES,
-    OAUTH_KEYS,
-    PACK_KEYS,
-    PACKS,
-    PACKS_KEY,
-    SERVER_KEYS,
-    SERVERS,
-    SERVERS_IN_VSCODE,
-    SETTINGS,
-    SHARED_SETTINGS,
-    SILENT_CLIENT_KEYS,
-    SLIP_RATIO,
-    SUGGESTION_RATIO,
-    TABLES,
-    TRANSPORT_ALIASES,
-    TRANSPORTS,
-    URL_ALIASES,
-    flag_of,
-    nearest,
-    path_of,
-    unknown,
-    variable_of,
-)
 from hearth.config.value_kinds import BadValue, described
 
 if TYPE_CHECKING:
@@ -44,14 +19,8 @@ OTHER_VARIABLES = frozenset({"HEARTH_CONFIG", "HEARTH_PROFILE", "HEARTH_SOCKET",
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 # Keys that apply to one kind of server only.
 _NEEDS = {
-    "args": "command",
-    "env": "command",
-    "cwd": "command",
-    "memory_max": "command",
-    "cpu_weight": "command",
-    "headers": "url",
-    "transport": "url",
-    "oauth": "url",
+    **dict.fromkeys(("args", "env", "cwd", "memory_max", "cpu_weight"), "command"),
+    **dict.fromkeys(("headers", "transport", "oauth"), "url"),
 }
 
 
@@ -64,7 +33,7 @@ class Examination:
         self.warnings: list[str] = []
         self.document: Document | None = None
         self.config = Config(path=path)
-        self._servers_key = SERVERS
+        self._servers_key = schema.SERVERS
         self._values: dict[str, object] = {"path": path}
         self._settings: dict[str, object] = {}
         self._origins: dict[str, str] = {}
@@ -77,7 +46,7 @@ class Examination:
     def origin(self, setting: str) -> str:
         """Return the origin of a setting's value: `default`, `FILE:LINE`, a variable or a flag."""
         origin = self._origins.get(setting, "default")
-        return self._place(path_of(setting)) if origin == "file" else origin
+        return self._place(schema.path_of(setting)) if origin == "file" else origin
 
     def server_origin(self, name: str) -> str:
         """Return `FILE:LINE` of a server's entry."""
@@ -104,17 +73,17 @@ class Examination:
         self._values["hash"] = blake2s(data).hexdigest()
         self.document = parse(self.path, data)
         tree = self.document.tree
-        if self.is_json and SERVERS not in tree:
-            if SERVERS_IN_VSCODE in tree:
-                self._servers_key = SERVERS_IN_VSCODE
+        if self.is_json and schema.SERVERS not in tree:
+            if schema.SERVERS_IN_VSCODE in tree:
+                self._servers_key = schema.SERVERS_IN_VSCODE
             else:
-                self.warn((), f"there is no {SERVERS} in this file, hence no server")
+                self.warn((), f"there is no {schema.SERVERS} in this file, hence no server")
         for key, value in tree.items():
             if key == self._servers_key:
                 self._values["servers"] = MappingProxyType(_read_servers(self, key, value))
-            elif key == PACKS_KEY:
+            elif key == schema.PACKS_KEY:
                 self._take_packs(value)
-            elif key in TABLES:
+            elif key in schema.TABLES:
                 self._take_table(key, value)
             else:
                 self._take_setting((key,), value)
@@ -124,35 +93,37 @@ class Examination:
         if self.document is None:
             return
         entries = [(self._servers_key, name) for name in self.config.servers]
-        entries += [(PACKS_KEY, name) for name in self.config.packs]
-        for path in ((), (self._servers_key,), (PACKS_KEY,), *entries):
+        entries += [(schema.PACKS_KEY, name) for name in self.config.packs]
+        for path in ((), (self._servers_key,), (schema.PACKS_KEY,), *entries):
             for key in self.document.repeated_keys(path):
                 self.warn((*path, key), f"key {key!r} is written more than once; only the last one counts")
 
     def _take_packs(self, table: object) -> None:
         if not isinstance(table, dict):
-            self.problem((PACKS_KEY,), f"{PACKS_KEY} must be a table of packs, not {described(table)}")
+            self.problem((schema.PACKS_KEY,), f"{schema.PACKS_KEY} must be a table of packs, not {described(table)}")
             return
         found = {name: self._read_pack(name, entry) for name, entry in table.items()}
-        self._values[PACKS_KEY] = MappingProxyType({name: spec for name, spec in found.items() if spec})
+        self._values[schema.PACKS_KEY] = MappingProxyType({name: spec for name, spec in found.items() if spec})
 
     def _read_pack(self, name: str, entry: object) -> ServerSpec | None:
-        if name not in PACKS:
-            near = nearest(name, PACKS)
-            hint = f"did you mean {near!r}?" if near else f"known: {', '.join(PACKS)}"
-            self.problem((PACKS_KEY, name), f"pack {name!r} is not known; {hint}")
+        if name not in schema.PACKS:
+            near = schema.nearest(name, schema.PACKS)
+            hint = f"did you mean {near!r}?" if near else f"known: {', '.join(schema.PACKS)}"
+            self.problem((schema.PACKS_KEY, name), f"pack {name!r} is not known; {hint}")
             return None
         if not isinstance(entry, dict):
-            self.problem((PACKS_KEY, name), f"pack {name!r} must be a table with enabled in it, not {described(entry)}")
+            self.problem(
+                (schema.PACKS_KEY, name), f"pack {name!r} must be a table with enabled in it, not {described(entry)}"
+            )
             return None
         values: dict[str, object] = {}
         for key, value in entry.items():
-            at = (PACKS_KEY, name, key)
-            if key not in PACK_KEYS:
-                self.problem(at, f"pack {name!r}: {unknown(key, nearest(key, PACK_KEYS))}")
+            at = (schema.PACKS_KEY, name, key)
+            if key not in schema.PACK_KEYS:
+                self.problem(at, f"pack {name!r}: {schema.unknown(key, schema.nearest(key, schema.PACK_KEYS))}")
                 continue
             try:
-                values[key] = PACK_KEYS[key].check(value)
+                values[key] = schema.PACK_KEYS[key].check(value)
             except BadValue as exc:
                 self.problem((*at, *exc.at), f"pack {name!r}: {key} {exc}")
         return pack_spec(name, **values)
@@ -161,7 +132,7 @@ class Examination:
         """Refuse a server with the name of an enabled pack: its tools would have the same names."""
         for name, spec in self.config.packs.items():
             if not spec.disabled and name in self.config.servers:
-                pack = self._place((PACKS_KEY, name))
+                pack = self._place((schema.PACKS_KEY, name))
                 self.problem(
                     (self._servers_key, name),
                     f"server {name!r} has the name of the pack {name!r} that is on ({pack}); rename the server, or"
@@ -177,48 +148,48 @@ class Examination:
 
     def _take_setting(self, path: KeyPath, value: object) -> None:
         name = ".".join(map(str, path))
-        if name not in SETTINGS or path != path_of(name):
+        if name not in schema.SETTINGS or path != schema.path_of(name):
             self._refuse_unknown(path)
             return
         try:
-            self._keep(name, SETTINGS[name].check(value), "file")
+            self._keep(name, schema.SETTINGS[name].check(value), "file")
         except BadValue as exc:
-            if self.is_json and name in SHARED_SETTINGS and not isinstance(value, str):
+            if self.is_json and name in schema.SHARED_SETTINGS and not isinstance(value, str):
                 return
             self.problem((*path, *exc.at), f"{name} {exc}")
 
     def _refuse_unknown(self, path: KeyPath) -> None:
         name = ".".join(map(str, path))
-        if name in SETTINGS:  # a dot inside the key itself
-            table, inner = path_of(name)
+        if name in schema.SETTINGS:  # a dot inside the key itself
+            table, inner = schema.path_of(name)
             self.problem(path, f"key {name!r} is not known; write {inner!r} inside the table {table!r}")
             return
-        known = [SERVERS, PACKS_KEY, *TABLES, *SETTINGS]
-        suggestion = nearest(name, known, SLIP_RATIO if self.is_json else SUGGESTION_RATIO)
-        if not self.is_json or (suggestion and name not in CLIENT_SETTINGS):
-            self.problem(path, unknown(name, suggestion))
+        known = [schema.SERVERS, schema.PACKS_KEY, *schema.TABLES, *schema.SETTINGS]
+        suggestion = schema.nearest(name, known, schema.SLIP_RATIO if self.is_json else schema.SUGGESTION_RATIO)
+        if not self.is_json or (suggestion and name not in schema.CLIENT_SETTINGS):
+            self.problem(path, schema.unknown(name, suggestion))
 
     def read_environment(self, environ: Mapping[str, str]) -> None:
         """Take the HEARTH_* variables; an empty one counts as not set."""
-        names = {variable_of(setting): setting for setting in SETTINGS}
+        names = {schema.variable_of(setting): setting for setting in schema.SETTINGS}
         for variable in environ:
             if not variable.startswith("HEARTH_") or variable in OTHER_VARIABLES or not environ[variable]:
                 continue
             if variable in names:
                 self._take_value(names[variable], environ[variable], variable)
-            elif suggestion := nearest(variable, names, SLIP_RATIO):
+            elif suggestion := schema.nearest(variable, names, schema.SLIP_RATIO):
                 self.warnings.append(f"the variable {variable} is not known; did you mean {suggestion}?")
 
     def read_flags(self, flags: Mapping[str, object]) -> None:
         """Take the flags of a command line, by the settings' names; None means not given."""
         for setting, value in flags.items():
-            if value is not None and setting not in SETTINGS:
-                self.problems.append(f"{flag_of(setting)} is not a setting")
+            if value is not None and setting not in schema.SETTINGS:
+                self.problems.append(f"{schema.flag_of(setting)} is not a setting")
             elif value is not None:
-                self._take_value(setting, value, flag_of(setting))
+                self._take_value(setting, value, schema.flag_of(setting))
 
     def _take_value(self, setting: str, value: object, origin: str) -> None:
-        kind = SETTINGS[setting]
+        kind = schema.SETTINGS[setting]
         try:
             self._keep(setting, kind.check(kind.from_text(value) if isinstance(value, str) else value), origin)
         except BadValue as exc:
@@ -281,22 +252,22 @@ class _EntryReader:
 
     def _take(self, key: str, value: object, has_url: bool) -> None:
         is_json = self._examination.is_json
-        name = "url" if is_json and key in URL_ALIASES and not has_url else key
-        if is_json and key in ("transport", *TRANSPORT_ALIASES):
+        name = "url" if is_json and key in schema.URL_ALIASES and not has_url else key
+        if is_json and key in ("transport", *schema.TRANSPORT_ALIASES):
             self._take_transport(key, value)
-        elif name not in SERVER_KEYS:
+        elif name not in schema.SERVER_KEYS:
             self._foreign(key)
         elif value is not None or not is_json:  # some clients write null for an unset key
             try:
                 is_foreign = is_json and key == "oauth" and isinstance(value, dict)
-                self._values[name] = SERVER_KEYS[name].check(self._own_oauth(value) if is_foreign else value)
+                self._values[name] = schema.SERVER_KEYS[name].check(self._own_oauth(value) if is_foreign else value)
             except BadValue as exc:
                 self._problem((key, *exc.at), f"{exc}")
 
     def _own_oauth(self, value: Any) -> dict[str, object]:
         """Return another client's table with Hearth's key names; drop keys that Hearth does not have."""
-        found = {OAUTH_ALIASES.get(key, key): item for key, item in value.items() if item is not None}
-        for key in found.keys() - OAUTH_KEYS.keys():
+        found = {schema.OAUTH_ALIASES.get(key, key): item for key, item in value.items() if item is not None}
+        for key in found.keys() - schema.OAUTH_KEYS.keys():
             self._warn(("oauth", key), "is another client's and is ignored")
             del found[key]
         return found
@@ -304,21 +275,21 @@ class _EntryReader:
     def _take_transport(self, key: str, value: object) -> None:
         """Take Hearth's own value under its own key; translate any other, which is another client's."""
         word = value.lower().replace("-", "").replace("_", "") if isinstance(value, str) else ""
-        if key == "transport" and value in TRANSPORTS:
+        if key == "transport" and value in schema.TRANSPORTS:
             self._values[key] = value
-        elif word in CLIENT_TRANSPORTS:
-            self._spoken = CLIENT_TRANSPORTS[word]
+        elif word in schema.CLIENT_TRANSPORTS:
+            self._spoken = schema.CLIENT_TRANSPORTS[word]
         elif value is not None:
             self._warn((key,), "is not a transport that Hearth has, and is ignored")
 
     def _foreign(self, key: str) -> None:
         is_json = self._examination.is_json
-        if is_json and key in SILENT_CLIENT_KEYS:
+        if is_json and key in schema.SILENT_CLIENT_KEYS:
             return
-        suggestion = nearest(key, SERVER_KEYS, SLIP_RATIO if is_json else SUGGESTION_RATIO)
+        suggestion = schema.nearest(key, schema.SERVER_KEYS, schema.SLIP_RATIO if is_json else schema.SUGGESTION_RATIO)
         if suggestion or not is_json:
             self._failed = True
-            self._examination.problem((*self._path, key), f"server {self.name!r}: {unknown(key, suggestion)}")
+            self._examination.problem((*self._path, key), f"server {self.name!r}: {schema.unknown(key, suggestion)}")
         else:
             self._warn((key,), "is another client's and is ignored")
 

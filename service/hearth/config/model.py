@@ -86,16 +86,8 @@ class ServerSpec(Record):
 # Keys that only Hearth uses: no process of the server knows them, so a change of one affects no process.
 HEARTHS_OWN_KEYS = frozenset(
     {
-        "max_concurrency",
-        "start",
-        "start_timeout",
-        "call_timeout",
-        "call_ceiling",
-        "instance_idle",
-        "upstream_idle",
-        "pin",
-        "blocked_tools",
-        "result_limit",
+        *("max_concurrency", "start", "start_timeout", "call_timeout", "call_ceiling", "instance_idle"),
+        *("upstream_idle", "pin", "blocked_tools", "result_limit"),
     }
 )
 

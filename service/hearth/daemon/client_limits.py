@@ -23,7 +23,6 @@ from hearth.daemon.services import COUNTERS, ClientConnection, DaemonServices
 from hearth.errors import MessageError, OverLimit
 from hearth.faults import SEAMS
 from hearth.host import listening
-from hearth.hub.sessions import Session
 from hearth.wire.json import Batch, Kind, Message
 from hearth.wire.lines import Item
 from hearth.write_batch import BufferedWriter
@@ -287,11 +286,6 @@ class Outbox(BufferedWriter):
 
 class LimitedConnection(asyncio.Protocol, ClientConnection):
     """Connection of one client, whose limits are those of the socket. `client` names it in the log."""
-
-    session: Session | None = None
-    last_seen: float | None = None
-    heartbeat_interval = 0.0
-    is_shared = False
 
     def __init__(self, services: DaemonServices, transport: asyncio.Transport, client: str) -> None:
         self._services = services

@@ -18,8 +18,8 @@ from hearth.wire import json
 
 if TYPE_CHECKING:
     from hearth.daemon.services import DaemonServices
-    from hearth.hub.guard import Guard
-    from hearth.hub.hooks import HookService
+    from hearth.hub.authorization.guard import Guard
+    from hearth.hub.authorization.hooks import HookService
     from hearth.policy.hook_formats import HookAnswer
 
 # Longest sentence in a header: a header has at most 64 KiB.
@@ -107,10 +107,10 @@ class DaemonControl:
         self, id: str, action: str, scope: str, reason: str, channel: str, asker: Session | None = None
     ) -> str:
         """Decide an approval for a person: `approve` or `deny`. Raises Refused, also below an agent."""
-        from hearth.hub.approvals import Decider
+        from hearth.hub.authorization.approvals import Approver
 
         refuse_agents(asker, f"`hearth {action}`")
-        return await self._guard().approvals.decide(id, action, Decider("person", channel), reason, scope)
+        return await self._guard().approvals.decide(id, action, Approver("person", channel), reason, scope)
 
     def cmd_revoke(self, id: str, asker: Session | None = None) -> str:
         """Revoke the grants of an approval. Raises Refused, also below an agent."""

@@ -6,6 +6,7 @@ has any combination of these.
 """
 
 import asyncio
+import contextlib
 import functools
 import logging
 import os
@@ -32,7 +33,6 @@ from hearth.host.listening import Listener
 from hearth.hub.control_api import ControlApi
 from hearth.hub.events import EVENTS, ConfigReloaded
 from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
-from hearth.hub.sessions import Session
 
 if TYPE_CHECKING:
     from hearth.packs import Pack
@@ -75,17 +75,14 @@ class Daemon:
         # The connection of the stdio client, in stdio mode.
         self._stdio: ClientConnection | None = None
         self.exit_code = 0
+        # The folder for sessions that outlive the daemon.
+        self.kept_sessions = start.places.sessions
         self.control: ControlApi = DaemonControl(self)
 
     @property
     def config(self) -> Config:
         """The config in force."""
         return self._settings
-
-    @property
-    def kept_sessions(self) -> str:
-        """The folder for sessions that outlive the daemon."""
-        return self._places.sessions
 
     def now(self) -> float:
         """Return the time of the loop's clock."""
@@ -109,6 +106,7 @@ class Daemon:
         self.own_addresses = self._acceptor.own_addresses
         self._upkeep = Upkeep(self, self._start, self._acceptor, self._listener)
         self.policy = PolicyService(places, self.hub)
+        self.attributed = self.policy.attributed
         self._config_file = ConfigFile(self._settings.path, self._start.config_seen, self._reload_by_itself)
         # Before the daemon is in the registry: a process that reads the entry may send a signal at once.
         self._watch_signals()
@@ -190,11 +188,9 @@ class Daemon:
         self.shut_down(reason, reconnect)
 
     def _reload_by_signal(self) -> None:
-        try:
+        # A config that is refused is in the log and in the status, and the old one stays in force.
+        with contextlib.suppress(ConfigError):
             log.info("%s", self.reload())
-        except ConfigError:
-            # Reported in the log and in the status; the old config stays in force.
-            pass
 
     # --- packs
 
@@ -304,17 +300,14 @@ class Daemon:
         self._upkeep.tick(self._tick)
 
     def _summary(self) -> str:
-        trouble = f"; the config was not reloaded: {self._config_error}" if self._config_error else ""
-        return f"{self.hub.summary()}{trouble}"
+        return self.hub.summary() + (
+            f"; the config was not reloaded: {self._config_error}" if self._config_error else ""
+        )
 
     def look_at_config(self) -> None:
         """Reload the config if its file has changed."""
         self._config_file.look_at_once()
         self.policy.look_at_once()
-
-    async def attributed(self, pid: int | None) -> Session | None:
-        """Return the session whose client a process descends from, if there is a policy; None for a person."""
-        return await self.policy.attributed(pid)
 
     @property
     def is_ending(self) -> bool:
@@ -347,7 +340,7 @@ class Daemon:
     def _client_left(self) -> None:
         failure = self._start.streams and self._start.streams.failure
         if failure:
-            log.error("cannot write to standard output: %s", failure)
+            log.error("messages could not be written to standard output: %s", failure)
             self.exit_code = 1
         if self._acceptor.ports.addresses() and not self._ending:
             log.info("the client at stdio has left; HTTP is served until a signal ends it")
@@ -385,6 +378,7 @@ class Daemon:
 
     async def _drain(self) -> None:
         """Let calls finish, for at most `drain_timeout`; answer the remaining ones with an error."""
+        self.hub.policy.drain()
         deadline = self.now() + self._settings.drain_timeout
         while self.hub.in_flight and self.now() < deadline and not self._hurry.is_set():
             await asyncio.sleep(0.02)

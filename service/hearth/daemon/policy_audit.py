@@ -2,9 +2,9 @@
 
 import time
 
-from hearth.hub.approvals import Approval, Asker
-from hearth.hub.guard import Permit
-from hearth.hub.pending import Outcome
+from hearth.hub.authorization.approvals import Approval, Asker
+from hearth.hub.authorization.guard import Permit
+from hearth.hub.authorization.pending import Settlement
 from hearth.policy.audit import AuditLog
 from hearth.policy.audit_files import AuditEntry
 
@@ -38,7 +38,7 @@ class AuditRecorder:
             )
         )
 
-    async def approval(self, approval: Approval, outcome: Outcome) -> None:
+    async def approval(self, approval: Approval, outcome: Settlement) -> None:
         """Record the end of an approval; return when it is on disk. Raises FileAccessError."""
         asker, key = approval.asker, approval.key
         await self._log.record_durably(

@@ -23,8 +23,8 @@ from hearth.hub.sessions import Session
 from hearth.paths import Places
 
 if TYPE_CHECKING:
-    from hearth.hub.guard import Guard
-    from hearth.hub.hooks import HookService
+    from hearth.hub.authorization.guard import Guard
+    from hearth.hub.authorization.hooks import HookService
     from hearth.policy.audit import AuditLog
     from hearth.policy.model import Policy
 
@@ -167,11 +167,11 @@ class PolicyService:
         # Loaded with the first policy.
         from hearth.daemon.policy_audit import AuditRecorder
         from hearth.host.notifications import show
-        from hearth.hub.approvals import Approvals
-        from hearth.hub.guard import Guard
-        from hearth.hub.hook_decider import HookDecider
-        from hearth.hub.hooks import HookService
-        from hearth.hub.pending import Pending
+        from hearth.hub.authorization.approvals import Approvals
+        from hearth.hub.authorization.guard import Guard
+        from hearth.hub.authorization.hook_decider import HookDecider
+        from hearth.hub.authorization.hooks import HookService
+        from hearth.hub.authorization.pending import Pending
         from hearth.policy.audit import AuditLog
         from hearth.policy.grants import GrantStore
         from hearth.policy.role_tokens import RoleTokens
@@ -189,7 +189,7 @@ class PolicyService:
             show,
         )
         guard = Guard(policy, approvals, recorder, RoleTokens(places.role_tokens()), self._look_sometimes)
-        self._hooks = HookService(HookDecider(guard, self._hub, recorder))
+        self._hooks = HookService(HookDecider(guard, self._hub, recorder, self.attributed))
         return guard
 
     def hooks(self) -> "HookService | None":
@@ -197,7 +197,7 @@ class PolicyService:
         self._file.look_at_once()
         return self._hooks
 
-    # --- who asks
+    # --- attribution
 
     async def attributed(self, pid: int | None) -> Session | None:
         """Return the session whose client is an ancestor of a process; None for a person, or without a policy."""

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 class ClientConnection(Protocol):
     """A connection whose protocol is known."""
 
-    session: Session | None
+    session: Session | None = None
     # When data last arrived from the peer; None where the peer sends no heartbeats.
-    last_seen: float | None
+    last_seen: float | None = None
     # The heartbeat interval that the peer was told, in seconds.
-    heartbeat_interval: float
+    heartbeat_interval: float = 0.0
     # Whether the connection may carry requests of any session, and so has none of its own.
-    is_shared: bool
+    is_shared: bool = False
 
     def drain(self, reconnect: bool, reason: str) -> None:
         """Accept no further requests."""
@@ -38,14 +38,12 @@ class DaemonServices(Protocol):
     hub: Hub
     control: ControlApi
     policy: "PolicyService"
+    # The folder for sessions that outlive the daemon.
+    kept_sessions: str
 
     @property
     def config(self) -> Config:
         """The config in force."""
-
-    @property
-    def kept_sessions(self) -> str:
-        """The folder for sessions that outlive the daemon."""
 
     def now(self) -> float:
         """Return the time of the loop's clock."""

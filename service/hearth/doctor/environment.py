@@ -204,8 +204,7 @@ def _home(facts: EnvironmentFacts) -> Finding | None:
     if system.is_windows() or facts.home_owner in (None, facts.me):
         return None
     message = f"HOME is {home_dir()}, which belongs to user {facts.home_owner}, and you are {facts.me}, as after `sudo`"
-    fix = "Run hearth as yourself, without sudo."
-    return Finding("environment.home", "note", message, fix)
+    return Finding("environment.home", "note", message, "Run hearth as yourself, without sudo.")
 
 
 def _clock(facts: EnvironmentFacts) -> Finding | None:

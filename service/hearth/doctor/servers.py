@@ -108,8 +108,7 @@ def look(context: CheckContext) -> ServersFacts:
 
 def _look_at(spec: config.ServerSpec, service: Mapping[str, str], context: CheckContext) -> ServerFacts:
     shell, places = context.environ, context.places
-    url = masked_url(spec.url or "")
-    server = ServerFacts(spec.name, spec.command or "", url)
+    server = ServerFacts(spec.name, spec.command or "", masked_url(spec.url or ""))
     try:
         resolved = references.glance(spec, service, None if spec.isolation == "shared" else home_dir())
     except ConfigError as error:

@@ -15,12 +15,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import IO, Protocol
 
 from hearth.errors import UpstreamError
 from hearth.host import process_setup
+from hearth.host.processes import Program
 
 log = logging.getLogger(__name__)
 
@@ -34,9 +35,7 @@ class Starter(Protocol):
     def containment(self) -> str:
         """Name of the means that holds them together, for people."""
 
-    def spawn(
-        self, name: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str, limits: Mapping[str, str]
-    ) -> "Child | None":
+    def spawn(self, name: str, program: Program, limits: Mapping[str, str]) -> "Child | None":
         """Start the program within `limits`; return None if it must be started without containment. Raises OSError."""
 
 
@@ -86,38 +85,32 @@ else:
         except (ProcessLookupError, PermissionError):
             pass
 
-    def spawn(
-        name: str,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        cwd: str,
-        limits: Mapping[str, str] = MappingProxyType({}),
-    ) -> Child:
+    def spawn(name: str, program: Program, limits: Mapping[str, str] = MappingProxyType({})) -> Child:
         """Start a server's program on three pipes as leader of a new group. Raises UpstreamError with the reason.
 
         `limits` are written to the files of its control group, where it has one.
         """
         try:
             starter = _STARTERS[-1] if _STARTERS else None
-            child = starter.spawn(name, argv, environment, cwd, limits) if starter else None
+            child = starter.spawn(name, program, limits) if starter else None
             if child is None:
                 if limits:
                     log.warning("limits not in force: server=%s limits=%s: no control group", name, [*limits])
-                child = _spawn(argv, environment, cwd)
+                child = _spawn(program)
         except (OSError, ValueError) as exc:
-            raise UpstreamError(_cannot_start(argv[0], cwd, environment, exc)) from exc
+            raise UpstreamError(_cannot_start(program, exc)) from exc
         _widen(child)
         return child
 
-    def _spawn(argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> Child:
+    def _spawn(program: Program) -> Child:
         with process_setup.core_dumps_restored():
             child = subprocess.Popen(
-                argv,
+                program.argv,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=dict(environment),
-                cwd=cwd,
+                env=dict(program.environment),
+                cwd=program.cwd,
                 process_group=0,
                 bufsize=0,
             )
@@ -137,19 +130,17 @@ else:
                 # This user has used up its share of pipe memory; the usual size is good enough.
                 return
 
-    def _cannot_start(program: str, cwd: str, environment: Mapping[str, str], exc: Exception) -> str:
-        if isinstance(exc, FileNotFoundError) and exc.filename == cwd:
-            return f"its folder {cwd} does not exist (key cwd)"
-        if isinstance(exc, FileNotFoundError):
-            return _not_found(program, cwd, environment)
-        return f"its command {program!r} could not be started: {exc}"
-
-    def _not_found(program: str, cwd: str, environment: Mapping[str, str]) -> str:
-        if not os.path.dirname(program):
-            return f"its command {program!r} was not found on the daemon's PATH ({environment.get('PATH', '')})"
-        path = os.path.join(cwd, program)
+    def _cannot_start(program: Program, exc: Exception) -> str:
+        command = program.argv[0]
+        if not isinstance(exc, FileNotFoundError):
+            return f"its command {command!r} could not be started: {exc}"
+        if exc.filename == program.cwd:
+            return f"its folder {program.cwd} does not exist (key cwd)"
+        if not os.path.dirname(command):
+            return f"its command {command!r} was not found on the daemon's PATH ({program.environment.get('PATH', '')})"
+        path = os.path.join(program.cwd, command)
         if os.path.exists(path):
-            return f"its command {program!r} could not be started: the interpreter in its first line does not exist"
+            return f"its command {command!r} could not be started: the interpreter in its first line does not exist"
         return f"its command {path!r} does not exist"
 
     def _wait_unreaped(pid: int) -> None:
@@ -208,4 +199,4 @@ else:
                 self._handle = -1
 
 
-__all__ = ["PIPE_BYTES", "Child", "ExitWatch", "Starter", "containment", "spawn", "use"]
+__all__ = ["PIPE_BYTES", "Child", "ExitWatch", "Program", "Starter", "containment", "spawn", "use"]

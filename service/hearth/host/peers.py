@@ -11,11 +11,10 @@ _UCRED = struct.Struct("iII")
 
 # <asm-generic/socket.h>; Python has no name for it. The buffer holds 256 groups, the most that are read.
 _SO_PEERGROUPS, _GROUPS_BYTES = 59, 1024
-# macOS, <sys/un.h> and <sys/ucred.h>: struct xucred is the layout's version, the uid, the number of groups, 16 groups.
+# macOS, <sys/un.h> and <sys/ucred.h>: struct xucred is the layout's version, the uid, the number of groups, 16 groups,
+# of which the first is the effective one.
 _SOL_LOCAL, _LOCAL_PEERCRED, _LOCAL_PEERPID = 0, 1, 2
 _XUCRED = struct.Struct("IIh16I")
-# The first group is the effective one.
-_XUCRED_START = struct.Struct("IIhI")
 _PID = struct.Struct("i")
 
 
@@ -50,18 +49,11 @@ def groups_of(connection: socket.socket) -> tuple[int, ...]:
             raw = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _GROUPS_BYTES)
             return struct.unpack(f"{len(raw) // 4}I", raw)
         if sys.platform == "darwin":
-            return read_groups(connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED.size))
+            owner = read_xucred(connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED.size))
+            return owner[1] if owner else ()
     except OSError:
         pass
     return ()
-
-
-def read_groups(raw: bytes) -> tuple[int, ...]:
-    """Return the groups in a struct xucred. Pure."""
-    if len(raw) < _XUCRED.size:
-        return ()
-    version, _, count, *groups = _XUCRED.unpack(raw[: _XUCRED.size])
-    return tuple(groups[:count]) if version == 0 else ()
 
 
 def has_left(descriptor: int) -> bool:
@@ -81,12 +73,12 @@ def _local_peercred(connection: socket.socket) -> Peer | None:
     except OSError:
         # The peer has gone meanwhile. Its user is still known, and that decides.
         pid = None
-    return owner and Peer(pid, *owner)
+    return owner and Peer(pid, owner[0], owner[1][0])
 
 
-def read_xucred(raw: bytes) -> tuple[int, int] | None:
-    """Return uid and effective gid from a struct xucred; None for a layout that this module does not know. Pure."""
-    if len(raw) < _XUCRED_START.size:
+def read_xucred(raw: bytes) -> tuple[int, tuple[int, ...]] | None:
+    """Return uid and groups from a struct xucred; None for a layout that this module does not know. Pure."""
+    if len(raw) < _XUCRED.size:
         return None
-    version, uid, count, gid = _XUCRED_START.unpack_from(raw)
-    return (uid, gid) if version == 0 and count >= 1 else None
+    version, uid, count, *groups = _XUCRED.unpack_from(raw)
+    return (uid, tuple(groups[:count])) if version == 0 and count >= 1 else None

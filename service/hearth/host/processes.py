@@ -1,4 +1,4 @@
-"""Other processes: checks whether one is alive, and signals to it or waits for its end that never hit a wrong process.
+"""Programs to start, and other processes: whether one is alive, signals and waits that never hit a wrong process.
 
 A process is a pid *and* its start time: the kernel reuses a pid once its process is dead. The start time is an integer
 in the platform's own unit, good for comparing and nothing else. UNKNOWN_START_TIME means that the platform does not
@@ -11,6 +11,8 @@ import signal
 import struct
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from hearth.errors import Refused
 from hearth.host.system import UNKNOWN_START_TIME
@@ -24,6 +26,15 @@ _LONGEST_POLL_SECONDS = 2_000_000.0
 _BSD_INFO = struct.Struct("=12I16s32s5Ii2Q")
 _PROC_PIDTBSDINFO, _SZOMB = 3, 5
 _LIBPROC = "/usr/lib/libproc.dylib"
+
+
+class Program(NamedTuple):
+    """Program to start: its words, its environment and its folder."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    cwd: str
+
 
 if sys.platform == "win32":
     from hearth.host.windows.processes import is_alive, send_signal, start_time, wait_gone
@@ -133,4 +144,4 @@ else:
         return True
 
 
-__all__ = ["UNKNOWN_START_TIME", "is_alive", "send_signal", "start_time", "wait_gone"]
+__all__ = ["UNKNOWN_START_TIME", "Program", "is_alive", "send_signal", "start_time", "wait_gone"]

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from hearth.errors import HearthError, LoginRequired
 from hearth.faults import SEAMS
+from hearth.hub.authorization.permit import CallPermit
 from hearth.hub.events import EVENTS
 from hearth.hub.sessions import Session
 from hearth.hub.sinks import ReplySink
@@ -71,20 +72,6 @@ class UpstreamAttempt(NamedTuple):
     view: "View"
     # Whether the result goes to the client unchanged.
     plain: bool
-
-
-class Postponed(HearthError):
-    """Order of an authorizer to wait: `wait` makes the call by `again`, or answers it."""
-
-    async def wait(self, call: "Call", again: Callable[[], None]) -> None:
-        raise NotImplementedError
-
-
-class CallPermit(Protocol):
-    """Protocol for the policy's decision about a call."""
-
-    def finished(self, payload: bytes | None) -> None:
-        """Take the call's answer; None if its client cancelled it."""
 
 
 class Call:

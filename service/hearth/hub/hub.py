@@ -4,14 +4,15 @@ import asyncio
 import functools
 import logging
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hearth import __version__
 from hearth.config import Config, ServerSpec
 from hearth.config.model import pack_spec
-from hearth.errors import HearthError, LoginRequired, Refused
+from hearth.errors import HearthError, Refused
 from hearth.hub import batches, client_requests, control_api
+from hearth.hub.authorization.seam import PolicySeam
 from hearth.hub.bindings import Binding, LogLevels, ServerDirectory
 from hearth.hub.catalog import Catalog
 from hearth.hub.client_requests import ClientRequests
@@ -19,37 +20,28 @@ from hearth.hub.control_api import ServerMetrics
 from hearth.hub.dispatcher import Deadlines, Dispatcher
 from hearth.hub.events import (
     EVENTS,
-    REASON_LIMIT,
-    ListsChanged,
-    LoginNeeded,
-    ServerFailed,
     ServerRestarted,
-    ServerStarted,
-    ServerStopped,
     SessionClosed,
     SessionOpened,
 )
 from hearth.hub.input_required import InputRequiredLoop, SuspendedCalls
 from hearth.hub.local_handlers import InitializeHandler, Listing
 from hearth.hub.pipeline import Pipeline
-from hearth.hub.policy_seam import PolicySeam
 from hearth.hub.router import HubServices, Router
+from hearth.hub.server_listener import ServerListener
 from hearth.hub.server_messages import ServerMessages, UrlVisits
 from hearth.hub.sessions import POLICY_SERVER, Session, Sessions
 from hearth.hub.sinks import ClientSink
 from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
 from hearth.mcp import messages
-from hearth.mcp.catalog import ListKind
 from hearth.upstreams import transports
 from hearth.upstreams.catalog_cache import CatalogCache
 from hearth.upstreams.child_process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
-from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.pin_store import PinStore
 from hearth.upstreams.server import Server
 from hearth.upstreams.supervisor import drain
 from hearth.upstreams.traits import TraitStore
-from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
@@ -66,7 +58,7 @@ SERVERS_STOP_SECONDS = EOF_GRACE_SECONDS + TERM_GRACE_SECONDS
 
 
 class Hub:
-    """Shared state of one daemon. Listener of every instance."""
+    """Shared state of one daemon."""
 
     def __init__(
         self,
@@ -113,6 +105,15 @@ class Hub:
         find = self._directory.server_of
         self._relay = ServerMessages(
             self._questions, self._suspended_calls, visits, find, lambda: self.config.question_timeout
+        )
+        self._listener = ServerListener(
+            self._directory,
+            self._catalogue,
+            self._subscriptions,
+            self._relay,
+            self._suspended_calls,
+            self._announce,
+            lambda: self.news(),  # noqa: PLW0108
         )
         loop = InputRequiredLoop(self._questions, self._binding, lambda: self.config.question_timeout)
         self._pipeline = Pipeline(self._catalogue, self._binding, self._dispatcher, self._suspended_calls, loop, visits)
@@ -161,7 +162,7 @@ class Hub:
 
         `mode`: how its client wants tools to be offered, if it says. `to`: the settings of `--to`, and its bridge.
         """
-        target = self._directory.make_target(self.config, *to, self, self._retire) if to else None
+        target = self._directory.make_target(self.config, *to, self._listener, self._retire) if to else None
         if server is not None and server not in self.servers:
             raise self._unknown(server)
         id = secret = None
@@ -239,13 +240,13 @@ class Hub:
 
     def _make_server(self, spec: ServerSpec, config: Config) -> Server:
         if spec.name not in config.packs and (spec.name != POLICY_SERVER or spec.name in config.servers):
-            return Server(spec, config, self._learned, self, self._retire, self._kept, self._pins)
+            return Server(spec, config, self._learned, self._listener, self._retire, self._kept, self._pins)
         if self._create_pack is None:
             raise Refused(f"pack {spec.name!r} cannot be served here")
         # Nothing of a pack is kept on disk: its lists are available as soon as it is asked, and change with the
         # program.
         connect = functools.partial(transports.connect_pack, functools.partial(self._create_pack, spec.name))
-        return Server(spec, config, self._learned, self, self._retire, None, self._pins, connect)
+        return Server(spec, config, self._learned, self._listener, self._retire, None, self._pins, connect)
 
     def light(self) -> None:
         """Start the servers that do not wait for a client."""
@@ -335,54 +336,6 @@ class Hub:
         stops = [server.retire() for server in self._directory.all()]
         late = [instance.retire() for instance in self._retiring]
         await asyncio.gather(*stops, *late, return_exceptions=True)
-
-    # --- unsolicited messages and state changes of servers
-
-    def catalog_changed(self, instance: Instance, noticed: Collection[ListKind] = ()) -> None:
-        """Take a server's new or changed catalog; `noticed` are the lists that it announced as changed itself."""
-        if noticed:
-            EVENTS.emit(ListsChanged(server=instance.name, lists=[kind.member for kind in noticed]))
-        server = self._directory.server_of(instance)
-        if server and instance in server.instances.values():
-            server.update_catalog(instance)
-            self._catalogue.changed()
-            self._announce(lambda session: noticed if self._catalogue.shows(session, server, instance) else ())
-        self.news()
-
-    def noticed(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
-        """Route a server's notification."""
-        server = self._directory.server_of(instance)
-        if server and message.method == "notifications/resources/updated":
-            self._subscriptions.updated(instance, server, values.members(message.fields.get("params")))
-        else:
-            self._relay.noticed(instance, connection, message, cause)
-
-    def asked(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
-        """Route a server's request to a client."""
-        self._relay.asked(instance, connection, message, cause)
-
-    def started(self, instance: Instance) -> None:
-        """Record that an instance is ready."""
-        EVENTS.emit(ServerStarted(server=instance.name, era=instance.era, restarts=instance.restarts))
-
-    def failed(self, instance: Instance, problem: BaseException) -> None:
-        """Record that an instance could not be started."""
-        if isinstance(problem, LoginRequired):
-            EVENTS.emit(LoginNeeded(server=instance.name))
-        else:
-            # The instance's own text: without secrets that the server may have repeated.
-            EVENTS.emit(ServerFailed(server=instance.name, reason=(instance.error or "unknown")[:REASON_LIMIT]))
-
-    def ended(self, instance: Instance, connection: Connection) -> None:
-        """Clean up after a server's process that has ended."""
-        EVENTS.emit(ServerStopped(server=instance.name, reason=instance.error and instance.error[:REASON_LIMIT]))
-        self._relay.ended(connection)
-        self._suspended_calls.server_ended()
-        self.news()
-
-    def owes(self, connection: Connection) -> bool:
-        """Tell whether a server waits for an answer."""
-        return self._relay.owes(connection)
 
     # --- status
 

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hearth.errors import HearthError, LoginRequired, MessageError, UpstreamError
+from hearth.hub.authorization.permit import Postponed
 from hearth.hub.bindings import Binding
-from hearth.hub.calls import Call, ClientRequest, Postponed, ResultStep
+from hearth.hub.calls import Call, ClientRequest, ResultStep
 from hearth.hub.catalog import Catalog, NotForRole, Target, View
 from hearth.hub.dispatcher import Dispatcher
 from hearth.hub.events import EVENTS, LoginNeeded

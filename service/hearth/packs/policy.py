@@ -6,8 +6,8 @@ Only leads and people see it. A lead decides with these tools only: an elicitati
 from typing import TYPE_CHECKING, Any
 
 from hearth.errors import HearthError
-from hearth.hub.approvals import LEAD, Approval, Decider
-from hearth.hub.guard import Guard
+from hearth.hub.authorization.approvals import LEAD, Approval, Approver
+from hearth.hub.authorization.guard import Guard
 from hearth.hub.sessions import Session
 from hearth.upstreams.pack_api import Arguments, CallContext, Pack, PackTool, ToolError
 
@@ -121,7 +121,7 @@ class PolicyPack(Pack):
 
     async def _decide(self, context: CallContext, arguments: Arguments) -> dict[str, Any]:
         session = self._session(context)
-        by = Decider(session.client.get("name") or session.id, "tool", session)
+        by = Approver(session.client.get("name") or session.id, "tool", session)
         try:
             message = await self._guard().approvals.decide(
                 arguments["id"], arguments["decision"], by, arguments.get("reason", "")

@@ -125,6 +125,10 @@ class AuditLog:
         """Return the count of rows and the hash of the last one, as last committed here; (0, "") before that."""
         return self._store.head
 
+    def set_limits(self, days: float, size: int) -> None:
+        """Change what is kept, from the next rotation on."""
+        self._store.days, self._store.size = days, size
+
     def close(self) -> None:
         """Write all queued entries and the head; entries that come later are lost. Blocks, see CLOSE_SECONDS."""
         self._is_closing = True
@@ -150,8 +154,7 @@ class AuditLog:
         while not self._is_closing:
             self._wait()
             try:
-                self._write_queued()
-                self._publish(is_due=time.monotonic() >= self._publish_at)
+                self._work()
             except FileAccessError as exc:
                 self._note_failure(exc)
             except Exception:
@@ -163,13 +166,23 @@ class AuditLog:
 
     def _finish(self) -> None:
         try:
-            self._write_queued()
-            self._publish(is_due=True)
+            self._work()
         except FileAccessError as exc:
             self._note_failure(exc)
         self._store.close()
         if self._queue:
             log.error("audit log closed with unwritten entries count=%d", len(self._queue))
+
+    def _work(self) -> None:
+        """Write what is queued, and the head if it is due. Raises FileAccessError."""
+        self._write_queued()
+        if self._store.head == self._published:
+            self._publish_at = time.monotonic() + HEAD_SECONDS
+        elif self._is_closing or time.monotonic() >= self._publish_at:
+            self._publish()
+        if self._is_failing:
+            log.warning("audit log written again lost=%d", self.lost)
+            self._is_failing = False
 
     def _wait(self) -> None:
         """Wait for entries, and then a moment for more of them; or until a head is due, or the next attempt."""
@@ -193,13 +206,18 @@ class AuditLog:
             waiting = [each for each in batch if isinstance(each, _DurableEntry)]
             lost = self.lost - self._reported_lost
             entries = [each.entry if isinstance(each, _DurableEntry) else each for each in batch]
+            if not entries:
+                continue
             try:
                 self._store.append([*_notes(lost), *entries], durable=bool(waiting))
             except FileAccessError as exc:
                 self._put_back(batch, exc)
                 raise
+            except Exception as exc:
+                for each in waiting:
+                    each.tell(FileAccessError(f"cannot write the audit log in {self.folder}: {exc!r}"))
+                raise
             self._reported_lost += lost
-            self._note_success()
             for each in waiting:
                 each.tell(None)
 
@@ -211,14 +229,11 @@ class AuditLog:
             if isinstance(each, _DurableEntry):
                 each.tell(exc)
 
-    def _publish(self, is_due: bool) -> None:
-        """Sync the rows, write the head file and log the head, if there is a new one and it is due."""
-        if self._store.head == self._published:
-            self._publish_at = time.monotonic() + HEAD_SECONDS
-        elif is_due:
-            self._published = self._store.sync()
-            self._publish_at = time.monotonic() + HEAD_SECONDS
-            log.info("audit head count=%d hash=%s", *self._published)
+    def _publish(self) -> None:
+        """Sync the rows, write the head file and log the head. Raises FileAccessError."""
+        self._published = self._store.sync()
+        self._publish_at = time.monotonic() + HEAD_SECONDS
+        log.info("audit head count=%d hash=%s", *self._published)
 
     def _note_failure(self, exc: FileAccessError) -> None:
         now = time.monotonic()
@@ -227,11 +242,6 @@ class AuditLog:
             waiting = len(self._queue)
             log.error("audit log not written waiting=%d lost=%d reason=%s", waiting, self.lost, exc)
         self._is_failing = True
-
-    def _note_success(self) -> None:
-        if self._is_failing:
-            log.warning("audit log written again lost=%d", self.lost)
-            self._is_failing = False
 
 
 def _notes(lost: int) -> list[AuditEntry]:

@@ -226,10 +226,19 @@ def read_key(folder: str) -> bytes:
     return key
 
 
+def sqlite_errors() -> type[Exception]:
+    """Return the base class of SQLite's errors. Raises FileAccessError if this Python has no SQLite."""
+    try:
+        import sqlite3
+    except ImportError as exc:
+        raise FileAccessError(f"there is no audit log without Python's sqlite3 module ({exc}); install it") from exc
+    return sqlite3.Error
+
+
 def connect(path: str, read_only: bool = False) -> "Connection":
     """Open a segment that exists. Raises sqlite3.Error."""
     import sqlite3
-    from urllib.parse import quote
+    from pathlib import Path
 
     mode = "ro" if read_only else "rw"
     if read_only and not os.path.exists(f"{path}-wal") and not os.access(os.path.dirname(path), os.W_OK):
@@ -237,7 +246,7 @@ def connect(path: str, read_only: bool = False) -> "Connection":
         mode += "&immutable=1"
     # No transaction is begun implicitly. Any thread may use the connection, though never two at once.
     return sqlite3.connect(
-        f"file:{quote(path)}?mode={mode}",
+        f"{Path(path).absolute().as_uri()}?mode={mode}",
         timeout=BUSY_SECONDS,
         isolation_level=None,
         check_same_thread=False,
@@ -254,14 +263,13 @@ def read_header(connection: "Connection") -> SegmentHeader | None:
 
 
 def header_of(path: str) -> SegmentHeader | None:
-    """Return the header of a segment file, None if it cannot be read."""
-    import sqlite3
-
+    """Return the header of a segment file, None if it cannot be read. Raises FileAccessError without SQLite."""
+    sqlite_error = sqlite_errors()
     try:
         connection = connect(path, read_only=True)
         try:
             return read_header(connection)
         finally:
             connection.close()
-    except sqlite3.Error:
+    except sqlite_error:
         return None

@@ -140,16 +140,15 @@ def _pages(folder: str, number: int, wanted: AuditFilter, after: int) -> Iterato
 
 
 def _fetch(folder: str, number: int, query: str, values: list[object]) -> list[tuple[Any, ...]]:
-    import sqlite3
-
     path = audit_files.segment_path(folder, number)
+    sqlite_error = audit_files.sqlite_errors()
     try:
         connection = audit_files.connect(path, read_only=True)
         try:
             return connection.execute(query, values).fetchall()
         finally:
             connection.close()
-    except sqlite3.Error as exc:
+    except sqlite_error as exc:
         if not os.path.exists(path):
             # Retention has removed the segment since the folder was listed.
             return []
@@ -262,9 +261,8 @@ class _Verifier:
         self._hash = header.previous
 
     def _check_rows(self, path: str, chain: Chain) -> None:
-        import sqlite3
-
         self._first = self._first or 1
+        sqlite_error = audit_files.sqlite_errors()
         try:
             connection = audit_files.connect(path, read_only=True)
             try:
@@ -272,7 +270,7 @@ class _Verifier:
             finally:
                 connection.close()
         # Damaged bytes of a text are no UTF-8 and cannot be decoded.
-        except (sqlite3.Error, UnicodeDecodeError) as exc:
+        except (sqlite_error, UnicodeDecodeError) as exc:
             self._report(f"{path}: is damaged after row {self._seq}: {exc}")
 
     def _check_all(self, path: str, chain: Chain, connection: "Connection") -> None:

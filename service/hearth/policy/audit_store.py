@@ -32,10 +32,14 @@ SEGMENT_LEAST_BYTES = 64 * 1024
 class AuditStore:
     """Writer of one log, for one thread. A failed `append` leaves the log as it was and may be repeated."""
 
-    def __init__(self, folder: str, days: float = DAYS_BY_DEFAULT, size: int = SIZE_BYTES_BY_DEFAULT) -> None:
+    def __init__(
+        self, folder: str, days: float = DAYS_BY_DEFAULT, size: int = SIZE_BYTES_BY_DEFAULT, rotates: bool = True
+    ) -> None:
         self.folder = folder
-        self._days = days
-        self._size = size
+        # A process that does not know the limits of the policy must not remove what these keep.
+        self._rotates = rotates
+        self.days = days
+        self.size = size
         self._chain: Chain | None = None
         self._connection: Connection | None = None
         self._number = 0
@@ -51,8 +55,7 @@ class AuditStore:
 
         Without `durable` the rows survive the end of this process at any moment, but not a power failure.
         """
-        import sqlite3
-
+        sqlite_error = audit_files.sqlite_errors()
         try:
             connection = self._begin(durable)
             seq, last = self._last_row(connection)
@@ -62,16 +65,16 @@ class AuditStore:
                 last = self._link(last, seq, values)
                 connection.execute(audit_files.INSERT, (seq, *values, last))
             connection.execute("COMMIT")
-        except (sqlite3.Error, OSError, FileAccessError) as exc:
+        except (sqlite_error, OSError, FileAccessError) as exc:
             self.close()
             raise audit_files.unusable("write", self.folder, exc) from exc
         self.head = self._expected = AuditHead(seq, last.hex())
         try:
             if durable:
                 audit_files.write_head(self.folder, self.head)
-            if self._is_full(connection):
+            if self._rotates and self._is_full(connection):
                 self._rotate()
-        except (sqlite3.Error, OSError, FileAccessError) as exc:
+        except (sqlite_error, OSError, FileAccessError) as exc:
             # The rows are written: an error here must not have them written twice.
             self.close()
             reason = audit_files.unusable("write", self.folder, exc)
@@ -79,26 +82,24 @@ class AuditStore:
 
     def sync(self) -> AuditHead:
         """Sync all rows to the disk and write the head file; return the head. Raises FileAccessError."""
-        import sqlite3
-
+        sqlite_error = audit_files.sqlite_errors()
         try:
-            if self._connection is not None:
-                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            if self.head.seq:
+                connection = self._connection or self._open()
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
                 audit_files.write_head(self.folder, self.head)
-        except (sqlite3.Error, OSError) as exc:
+        except (sqlite_error, OSError, FileAccessError) as exc:
             self.close()
             raise audit_files.unusable("write", self.folder, exc) from exc
         return self.head
 
     def close(self) -> None:
         """Close the segment; the next `append` opens it again. Nothing that was committed is lost."""
-        import sqlite3
-
         connection, self._connection = self._connection, None
         if connection is not None:
             try:
                 connection.close()
-            except sqlite3.Error:
+            except audit_files.sqlite_errors():
                 # The disk is full or gone, and closing rolls back and checkpoints; the next opening does the same.
                 pass
 
@@ -185,9 +186,9 @@ class AuditStore:
     def _is_full(self, connection: "Connection") -> bool:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
-        if pages * page_bytes >= max(self._size // SEGMENTS, SEGMENT_LEAST_BYTES):
+        if pages * page_bytes >= max(self.size // SEGMENTS, SEGMENT_LEAST_BYTES):
             return True
-        return time.time() - self._created >= self._days * 86400 / SEGMENTS
+        return time.time() - self._created >= self.days * 86400 / SEGMENTS
 
     def _rotate(self) -> None:
         """Begin a new segment, and remove the oldest ones that are beyond the limits."""
@@ -227,7 +228,7 @@ class AuditStore:
         total = os.path.getsize(paths[-1])
         for index in range(len(numbers) - 2, -1, -1):
             total += os.path.getsize(paths[index])
-            is_over = total > self._size or now - ended > self._days * 86400
+            is_over = total > self.size or now - ended > self.days * 86400
             if is_over or headers[index].first < newest.kept_from:
                 return max(kept_from, newest.kept_from), numbers[: index + 1]
             kept_from, ended = headers[index].first, headers[index].created
@@ -276,12 +277,10 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 def _seal(connection: "Connection") -> None:
     """Make a segment a single file that readers leave as it is, unless one of them has it open."""
-    import sqlite3
-
     try:
         connection.execute("PRAGMA busy_timeout = 0")
         connection.execute("PRAGMA journal_mode = DELETE").fetchall()
-    except sqlite3.OperationalError:
+    except audit_files.sqlite_errors():
         # In use: the files beside it stay, and do no harm.
         pass
 

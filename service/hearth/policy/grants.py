@@ -48,8 +48,8 @@ class GrantKey(NamedTuple):
     digest: str
 
 
-class Grant(NamedTuple):
-    """Grant as it was given. `id` is the approval's; `until` is 0 for a grant without an end."""
+class CallGrant(NamedTuple):
+    """CallGrant as it was given. `id` is the approval's; `until` is 0 for a grant without an end."""
 
     id: str
     scope: str
@@ -82,9 +82,9 @@ class GrantStore:
         self._state = state
         self._always_path = always
         self._now = now
-        self._once: dict[GrantKey, Grant] = {}
-        self._session: dict[GrantKey, Grant] = {}
-        self._always: dict[tuple[str, str, str, str, str], Grant] = {}
+        self._once: dict[GrantKey, CallGrant] = {}
+        self._session: dict[GrantKey, CallGrant] = {}
+        self._always: dict[tuple[str, str, str, str, str], CallGrant] = {}
         self._always_seen: tuple[int, int] | None = None
         # Requests that wait for a decision, by key, with the id of their approval.
         self._waiting: dict[GrantKey, str] = {}
@@ -94,7 +94,7 @@ class GrantStore:
 
     # --- reading
 
-    def take(self, key: GrantKey, role: str) -> Grant | None:
+    def take(self, key: GrantKey, role: str) -> CallGrant | None:
         """Return the grant that fits a call; one for a single call is used up. Raises FileAccessError."""
         found = self._session.get(key) or self._read_always().get((role, *key[1:]))
         if found is None and key in self._once:
@@ -104,7 +104,7 @@ class GrantStore:
                 found = None
         return found
 
-    def list(self) -> "list[Grant]":
+    def list(self) -> "list[CallGrant]":
         """Return all grants that are still good."""
         now = self._now()
         once = [grant for grant in self._once.values() if grant.until >= now]
@@ -112,7 +112,7 @@ class GrantStore:
 
     # --- writing
 
-    def give(self, grant: Grant) -> None:
+    def give(self, grant: CallGrant) -> None:
         """Store a grant. Raises FileAccessError."""
         if grant.scope == SESSION:
             self._session[grant.key] = grant
@@ -165,7 +165,8 @@ class GrantStore:
             data = private_files.read(self._state, FILE_LIMIT_BYTES)
             document: dict[str, Any] = json.loads(data) if data else {}
             for each in document.get("once", []):
-                grant = Grant(each["id"], ONCE, each["role"], GrantKey(*each["key"]), each["by"], float(each["until"]))
+                key, until = GrantKey(*each["key"]), float(each["until"])
+                grant = CallGrant(each["id"], ONCE, each["role"], key, each["by"], until)
                 if grant.until >= self._now():
                     self._once[grant.key] = grant
             self.interrupted = {GrantKey(*key) for key in document.get("waiting", [])}
@@ -181,7 +182,7 @@ class GrantStore:
         document = {"once": once, "waiting": [list(key) for key in self._waiting]}
         self._write(self._state, json.dumps(document).encode())
 
-    def _read_always(self) -> dict[tuple[str, str, str, str, str], Grant]:
+    def _read_always(self) -> dict[tuple[str, str, str, str, str], CallGrant]:
         try:
             found = os.stat(self._always_path)
             seen = (found.st_mtime_ns, found.st_size)
@@ -193,7 +194,7 @@ class GrantStore:
             self._always_seen = seen
         return self._always
 
-    def _parse_always(self) -> dict[tuple[str, str, str, str, str], Grant]:
+    def _parse_always(self) -> dict[tuple[str, str, str, str, str], CallGrant]:
         import tomllib
 
         found = {}
@@ -201,14 +202,14 @@ class GrantStore:
             data = read_file(self._always_path, FILE_LIMIT_BYTES) or b""
             for each in tomllib.loads(data.decode()).get("always", []):
                 key = GrantKey("", each["server"], each["tool"], each["definition"], each["digest"])
-                grant = Grant(each["id"], ALWAYS, each["role"], key, each["decided_by"])
+                grant = CallGrant(each["id"], ALWAYS, each["role"], key, each["decided_by"])
                 found[(grant.role, *key[1:])] = grant
         except (ConfigError, ValueError, TypeError, KeyError) as exc:
             log.warning("approvals for always are not used path=%s reason=%s", self._always_path, exc)
             return {}
         return found
 
-    def _write_always(self, grants: dict[tuple[str, str, str, str, str], Grant]) -> None:
+    def _write_always(self, grants: dict[tuple[str, str, str, str, str], CallGrant]) -> None:
         parts = [_HEADER]
         for grant in grants.values():
             fields = {"id": grant.id, "role": grant.role, **grant.key._asdict(), "decided_by": grant.decided_by}

@@ -170,8 +170,11 @@ class _Search:
         texts = dict.fromkeys((command, joined, joined.replace("\\", ""), joined.replace("\\", "/")))
         for text in texts:
             pieces = dict.fromkeys(_BREAKS.split(text))
+            changes_folders = not _FOLDER_CHANGERS.isdisjoint(pieces)
             for piece in pieces:
                 if piece and self._protected.include(piece, through_links=False):
+                    return _settings(piece)
+                if changes_folders and piece.startswith(("~", "/")) and self._protected.lie_below(piece):
                     return _settings(piece)
         return None
 

@@ -13,6 +13,7 @@ from hearth.config.model import KeyPath
 from hearth.config.schema import nearest, unknown
 from hearth.config.value_kinds import BadValue, ValueKind, described
 from hearth.errors import ConfigError
+from hearth.paths import Places
 from hearth.policy import entries, patterns
 from hearth.policy.model import Policy, Role, Rule, StopCheck
 from hearth.policy.patterns import PatternSet
@@ -48,6 +49,11 @@ def parse(path: str, data: bytes) -> Policy:
     if reader.problems:
         raise ConfigError(reader.problems)
     return policy
+
+
+def file_of(places: Places) -> str:
+    """Return the path of a daemon's policy, beside its config; the file need not exist."""
+    return os.path.join(os.path.dirname(places.config_file()), FILE_NAME)
 
 
 def is_project(path: str) -> bool:
@@ -266,7 +272,7 @@ class _Reader:
             grant=grant,
             decide=decide or "deny",
             reason=found.get("reason", ""),
-            source=self.source(at),
+            source=self.source((*at, "decide")),
         )
 
     def _stop_check(self, index: int, value: object) -> StopCheck:

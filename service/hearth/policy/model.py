@@ -164,10 +164,10 @@ class Policy(Record):
     permissions: Mapping[str, Permission] = _NO_PERMISSIONS
     rules: tuple[Rule, ...] = ()
     stop_checks: tuple[StopCheck, ...] = ()
-    approval_wait: float = 45
-    lead_timeout: float = 300
-    approval_timeout: float = 3600
-    hook_wait: float = 50
+    approval_wait: float = 45.0
+    lead_timeout: float = 300.0
+    approval_timeout: float = 3600.0
+    hook_wait: float = 50.0
     hooks_on_error: Literal["deny", "pass"] = "deny"
     apply: Literal["auto", "manual"] = "auto"
     notify: bool = True

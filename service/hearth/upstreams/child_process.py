@@ -70,7 +70,7 @@ class Process:
         """Start the program. Raises UpstreamError with the reason if it cannot be started."""
         if SEAMS:
             SEAMS.hit("before-exec")
-        self._child = children.spawn(self.name, argv, environment, cwd, limits)
+        self._child = children.spawn(self.name, children.Program(argv, environment, cwd), limits)
         log.info("process started pid=%d", self._child.pid, extra={"upstream": self.name})
         # Shielded: a start that is cancelled half way would leave pipes without an owner and a child without a watcher.
         # Connecting takes only a few turns of the loop.

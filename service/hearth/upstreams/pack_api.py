@@ -17,6 +17,7 @@ or one whose time is up, cancels the task. An exception becomes a result with `i
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from hearth import __version__
@@ -197,7 +198,7 @@ class PackConnection(Connection):
         if pack is None:
             return
         for number in list(self._tasks):
-            self._cancel_task(number)
+            self._withdraw(number)
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=STOP_SECONDS)
         try:
@@ -216,20 +217,17 @@ class PackConnection(Connection):
         self._next_id = number + 1
         self._waiting[number] = waiter
         fields = values.members(params)
-        context = self._contexts[number] = CallContext(*caller_of(waiter, fields), self._reporter(number))
+        context = self._contexts[number] = CallContext(*caller_of(waiter, fields), partial(self._report, number))
         work = self._serve(number, pack, values.text(method) or "", fields, context)
         task = self._tasks[number] = asyncio.get_running_loop().create_task(work)
         # A callback, because a task that is cancelled before its first step runs nothing of `_serve`.
         task.add_done_callback(lambda _: (self._tasks.pop(number, None), self._contexts.pop(number, None)))
         return number
 
-    def _reporter(self, number: int) -> Callable[[json.Fields], None]:
-        def report(params: json.Fields) -> None:
-            waiter = self._waiting.get(number)
-            if waiter:
-                waiter.progressed({"progressToken": json.Raw(b"%d" % number), **params})
-
-        return report
+    def _report(self, number: int, params: json.Fields) -> None:
+        waiter = self._waiting.get(number)
+        if waiter:
+            waiter.progressed({"progressToken": json.Raw(b"%d" % number), **params})
 
     def notify(self, method: str, params: RawBytes | None = None) -> None:
         """Ignore a notification: tasks carry cancellations to a pack, and nothing else concerns it."""
@@ -241,10 +239,7 @@ class PackConnection(Connection):
         """Return why nothing can be sent."""
         return UpstreamError(f"pack {self.name!r} was stopped")
 
-    def _withdraw(self, number: int, reason: RawBytes | None) -> None:
-        self._cancel_task(number)
-
-    def _cancel_task(self, number: int) -> None:
+    def _withdraw(self, number: int, reason: RawBytes | None = None) -> None:
         context, task = self._contexts.get(number), self._tasks.get(number)
         if context and task:
             context.cancelled.set()

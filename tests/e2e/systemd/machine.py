@@ -19,16 +19,8 @@ LOOK_INTERVAL_SECONDS = 0.05
 BASE_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8"}
 
 _PROGRAMS = (
-    "nsenter",
-    "unshare",
-    "setpriv",
-    "findmnt",
-    "pgrep",
-    "loginctl",
-    "useradd",
-    "dbus-daemon",
-    "systemd-analyze",
-)
+    "nsenter", "unshare", "setpriv", "findmnt", "pgrep", "loginctl", "useradd", "dbus-daemon", "systemd-analyze",
+)  # fmt: skip
 _PAM_MODULES = ("/lib/*/security/pam_systemd.so", "/usr/lib/*/security/pam_systemd.so")
 
 
@@ -43,9 +35,8 @@ def missing_requirement() -> str | None:
         return "the package systemd is not installed"
     if not any(list(Path("/").glob(pattern.lstrip("/"))) for pattern in _PAM_MODULES):
         return "the package libpam-systemd is not installed"
-    probe = subprocess.run(
-        ["unshare", "--mount", "--pid", "--fork", "--net", "true"], capture_output=True, text=True, check=False
-    )
+    command = ["unshare", "--mount", "--pid", "--fork", "--net", "true"]
+    probe = subprocess.run(command, capture_output=True, text=True, check=False)
     return f"namespaces are not allowed here: {probe.stderr.strip()}" if probe.returncode else None
 
 
@@ -106,14 +97,8 @@ class Machine:
         limit: float = COMMAND_LIMIT_SECONDS,
     ) -> "subprocess.CompletedProcess[str]":
         """Run a command to its end; the exit code is the caller's to look at."""
-        return subprocess.run(
-            self.command(argv, user, environment),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=limit,
-            check=False,
-        )
+        command = self.command(argv, user, environment)
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=limit, check=False)
 
     def check(self, *argv: str, user: "User | None" = None, stdin: str = "") -> str:
         """Run a command that must succeed; return what it printed."""
@@ -129,9 +114,8 @@ class Machine:
         stderr: IO[bytes] | None = None,
     ) -> "subprocess.Popen[bytes]":
         """Start a command with pipes on its stdin and stdout; what it does not say there goes to `stderr`."""
-        return subprocess.Popen(
-            self.command(argv, user, environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
-        )
+        command = self.command(argv, user, environment)
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
 
     def add_user(self, name: str, *, linger: bool) -> "User":
         """A new user; a lingering one has a service manager of its own, running when this returns."""
@@ -149,7 +133,8 @@ class Machine:
             self.run("systemctl", "stop", f"user@{user.uid}.service")
         # Exit code 1: there was none.
         self.run("pkill", "-KILL", "-u", str(user.uid))
-        until(lambda: self.run("pgrep", "-u", str(user.uid)).returncode == 1, f"every process of {user.name} is gone")
+        gone = f"every process of {user.name} is gone"
+        until(lambda: self.run("pgrep", "-u", str(user.uid)).returncode == 1, gone)
 
 
 class User:
@@ -179,7 +164,8 @@ class User:
         """What a login shell would have."""
         login = {**self.client_environment, "LANG": BASE_ENVIRONMENT["LANG"]}
         if self.lingering:
-            login |= {"XDG_RUNTIME_DIR": self.runtime, "DBUS_SESSION_BUS_ADDRESS": f"unix:path={self.runtime}/bus"}
+            bus = f"unix:path={self.runtime}/bus"
+            login |= {"XDG_RUNTIME_DIR": self.runtime, "DBUS_SESSION_BUS_ADDRESS": bus}
         return login
 
 

@@ -49,6 +49,10 @@ class Seat:
         """Run the command line."""
         return self.run(self.installation.hearth, *arguments)
 
+    def ok(self, *arguments: str) -> str:
+        """Run the command line, which must succeed; return what it printed."""
+        return self.check(self.installation.hearth, *arguments)
+
     def status(self) -> dict[str, Any]:
         """`hearth status --json`."""
         return json.loads(self.hearth("status", "--json").stdout)
@@ -67,8 +71,7 @@ class Seat:
 
     def install(self) -> None:
         """What the user types to set it up."""
-        done = self.hearth("install")
-        assert done.returncode == 0, done.stderr
+        self.ok("install")
 
     def write(self, path: str, text: str) -> None:
         """Write a file of the user's, with the folders that it needs."""
@@ -100,10 +103,15 @@ class Seat:
         self._clients.append(client)
         return client
 
+    def session(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Client:
+        """A bridge whose session is open."""
+        client = self.bridge(*arguments, environment=environment)
+        client.initialize()
+        return client
+
     def attached_bridge(self) -> Client:
         """A bridge whose session is up and whose server has answered once."""
-        client = self.bridge()
-        client.initialize()
+        client = self.session()
         assert client.call("desk__echo", text="up") == "up"
         return client
 
@@ -114,23 +122,16 @@ class Seat:
     def journal(self, *matches: str) -> list[dict[str, Any]]:
         """The journal of the service, in order."""
         # As root: a user's own journal is not readable by it until journald has rotated in its ACL.
-        arguments = [
-            "-q",
-            "-o",
-            "json",
-            "--no-pager",
-            f"_UID={self.user.uid}",
-            f"_SYSTEMD_USER_UNIT={SERVICE}",
-            *matches,
-        ]
-        self.machine.check("journalctl", "--sync")
-        return [json.loads(line) for line in self.machine.check("journalctl", *arguments).splitlines()]
+        return [json.loads(line) for line in self._journal("json", f"_SYSTEMD_USER_UNIT={SERVICE}", *matches)]
 
     def starts(self) -> int:
         """How often the service was started."""
+        return len(self._journal("cat", f"USER_UNIT={SERVICE}", f"MESSAGE_ID={STARTING_MESSAGE_ID}"))
+
+    def _journal(self, form: str, *matches: str) -> list[str]:
         self.machine.check("journalctl", "--sync")
-        matches = [f"_UID={self.user.uid}", f"USER_UNIT={SERVICE}", f"MESSAGE_ID={STARTING_MESSAGE_ID}"]
-        return len(self.machine.check("journalctl", "-q", "-o", "cat", "--no-pager", *matches).splitlines())
+        user = f"_UID={self.user.uid}"
+        return self.machine.check("journalctl", "-q", "-o", form, "--no-pager", user, *matches).splitlines()
 
     def await_state(self, state: str, unit: str = SERVICE) -> None:
         """Wait until a unit is in a state."""

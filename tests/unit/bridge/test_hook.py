@@ -30,7 +30,7 @@ def test_options_stand_anywhere_and_after_a_space_or_an_equals_sign() -> None:
 
 
 def test_the_default_wait_is_above_the_daemons_own() -> None:
-    from hearth.hub.hooks import HookSettings
+    from hearth.hub.authorization.hooks import HookSettings
 
     assert hook.parse(["stop", "--client", "claude"], {}).wait == hook.WAIT_SECONDS > HookSettings().wait
 

@@ -1,5 +1,6 @@
 """A client's file that is connected and disconnected, and what Hearth keeps of it."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from hearth.paths import Places
 GIT = {"command": "uvx", "args": ["mcp-server-git"], "env": {"TOKEN": "s3cret"}, "timeout": 5}
 TIME = {"url": "https://time.example/mcp", "headers": {"Authorization": "Bearer x"}}
 TREE = {"theme": "dark", "mcpServers": {"git": GIT, "time": TIME}}
+ORIGINAL = json.dumps(TREE, indent=2)
 
 
 def table(file: Path, client: str = "cursor", *keys: str) -> Table:
@@ -20,6 +22,10 @@ def table(file: Path, client: str = "cursor", *keys: str) -> Table:
 
 def connect(file: Path, whole: bool = False, client: str = "cursor", **replace: str) -> bridge_entries.TableOutcome:
     return bridge_entries.connect(table(file, client), replace, whole, Places())
+
+
+def disconnect(file: Path) -> bridge_entries.TableOutcome:
+    return bridge_entries.disconnect(table(file))
 
 
 def tree(file: Path) -> dict[str, Any]:

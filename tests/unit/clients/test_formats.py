@@ -10,57 +10,31 @@ from hearth.clients.table import KINDS
 COMMAND = ["/venv/bin/python", "-I", "-S", "/venv/lib/hearth/bridge/main.py", "--server", "git"]
 
 READ: list[tuple[str, Any, dict[str, Any]]] = [
-    (
-        "plain",
-        {"command": "npx", "args": ["-y", "x"], "env": {"A": "1"}},
-        {"command": "npx", "args": ["-y", "x"], "env": {"A": "1"}},
-    ),
-    (
-        "claude-code",
-        {"type": "http", "url": "https://a", "headers": {"X": "${X}"}},
-        {"url": "https://a", "headers": {"X": "${X}"}},
-    ),
+    ("plain", {"command": "npx", "args": ["-y", "x"], "env": {"A": "1"}},
+     {"command": "npx", "args": ["-y", "x"], "env": {"A": "1"}}),
+    ("claude-code", {"type": "http", "url": "https://a", "headers": {"X": "${X}"}},
+     {"url": "https://a", "headers": {"X": "${X}"}}),
     ("claude-code", {"type": "sse", "url": "https://a"}, {"url": "https://a", "transport": "sse"}),
     ("gemini", {"httpUrl": "https://a"}, {"url": "https://a", "transport": "http"}),
     ("gemini", {"url": "https://a/sse", "timeout": 5, "trust": True}, {"url": "https://a/sse"}),
     ("windsurf", {"serverUrl": "https://a"}, {"url": "https://a"}),
-    (
-        "cline",
-        {"type": "streamableHttp", "url": "https://a", "autoApprove": []},
-        {"url": "https://a", "transport": "http"},
-    ),
+    ("cline", {"type": "streamableHttp", "url": "https://a", "autoApprove": []},
+     {"url": "https://a", "transport": "http"}),
     ("zed", {"source": "custom", "command": "a", "args": [], "env": {}}, {"command": "a"}),
-    (
-        "zed",
-        {"command": {"path": "a", "args": ["b"], "env": {"C": "d"}}},
-        {"command": "a", "args": ["b"], "env": {"C": "d"}},
-    ),
-    (
-        "opencode",
-        {"type": "local", "command": ["bun", "x", "y"], "environment": {"A": "{env:A}"}},
-        {"command": "bun", "args": ["x", "y"], "env": {"A": "{env:A}"}},
-    ),
-    (
-        "opencode",
-        {"type": "remote", "url": "https://a", "oauth": {"clientId": "c", "scope": "r w"}},
-        {"url": "https://a", "oauth": {"client_id": "c", "scopes": ["r", "w"]}},
-    ),
-    (
-        "codex",
-        {"url": "https://a", "bearer_token_env_var": "T", "http_headers": {"X": "1"}, "env_http_headers": {"Y": "V"}},
-        {"url": "https://a", "headers": {"X": "1", "Y": "${V}", "Authorization": "Bearer ${T}"}},
-    ),
-    (
-        "codex",
-        {"command": "a", "env_vars": ["T", {"name": "U", "source": "local"}], "cwd": "/x"},
-        {"command": "a", "env": {"T": "${T}", "U": "${U}"}, "cwd": "/x"},
-    ),
-    (
-        "plain",
-        {"url": "https://a", "requestInit": {"headers": {"X": "1"}}},
-        {"url": "https://a", "headers": {"X": "1"}},
-    ),
-]
+    ("zed", {"command": {"path": "a", "args": ["b"], "env": {"C": "d"}}},
+     {"command": "a", "args": ["b"], "env": {"C": "d"}}),
+    ("opencode", {"type": "local", "command": ["bun", "x", "y"], "environment": {"A": "{env:A}"}},
+     {"command": "bun", "args": ["x", "y"], "env": {"A": "{env:A}"}}),
+    ("opencode", {"type": "remote", "url": "https://a", "oauth": {"clientId": "c", "scope": "r w"}},
+     {"url": "https://a", "oauth": {"client_id": "c", "scopes": ["r", "w"]}}),
+    ("codex",
+     {"url": "https://a", "bearer_token_env_var": "T", "http_headers": {"X": "1"}, "env_http_headers": {"Y": "V"}},
+     {"url": "https://a", "headers": {"X": "1", "Y": "${V}", "Authorization": "Bearer ${T}"}}),
+    ("codex", {"command": "a", "env_vars": ["T", {"name": "U", "source": "local"}], "cwd": "/x"},
+     {"command": "a", "env": {"T": "${T}", "U": "${U}"}, "cwd": "/x"}),
+    ("plain", {"url": "https://a", "requestInit": {"headers": {"X": "1"}}},
+     {"url": "https://a", "headers": {"X": "1"}}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("dialect", "raw", "entry"), READ)

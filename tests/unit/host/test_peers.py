@@ -48,7 +48,7 @@ def xucred(version: int, uid: int, groups: int, gid: int) -> bytes:
 def test_a_user_of_macos_is_read_where_the_compiler_puts_it(uid: int) -> None:
     raw = xucred(0, uid, 1, 20)
     assert len(raw) == peers._XUCRED.size
-    assert peers.read_xucred(raw) == (uid, 20)
+    assert peers.read_xucred(raw) == (uid, (20,))
 
 
 def test_credentials_of_an_unknown_kind_are_nobody_s() -> None:

@@ -1,6 +1,7 @@
 """A project with a repository, links and a policy, for tests of decisions."""
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,14 +16,22 @@ from hearth.policy.template import TEAM
 Decide = Callable[..., Decision]
 
 
+@pytest.fixture(scope="session")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an empty repository with a remote, to be copied: starting git for each test takes too long."""
+    folder = tmp_path_factory.mktemp("repository")
+    subprocess.run(["git", "init", "-q", "--template=", "-b", "main", str(folder)], check=True)
+    subprocess.run(["git", "-C", str(folder), "remote", "add", "origin", "https://example.org/x.git"], check=True)
+    return folder / ".git"
+
+
 @pytest.fixture
-def project(home: Path) -> Path:
+def project(home: Path, repository: Path) -> Path:
     """Return a repository below the home of the test, with links that lead in and out."""
     folder = home / "work" / "project"
     for name in ("src/deep", "tests", "feature", ".hearth", ".claude"):
         (folder / name).mkdir(parents=True)
-    subprocess.run(["git", "init", "-q", "-b", "main", str(folder)], check=True)
-    subprocess.run(["git", "-C", str(folder), "remote", "add", "origin", "https://example.org/x.git"], check=True)
+    shutil.copytree(repository, folder / ".git")
     for name in ("src/a.py", "tests/test_a.py", "README.md", "größe.md"):
         (folder / name).write_text("x")
     config = home / ".config" / "hearth"

@@ -256,3 +256,72 @@ async def test_a_closed_log_takes_nothing_more(trail: AuditLog, folder: Path) ->
 def test_closing_twice_or_unopened_is_fine(trail: AuditLog) -> None:
     trail.close()
     trail.close()
+
+
+async def test_an_unforeseen_error_fails_a_durable_entry_at_once(
+    trail: AuditLog, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(audit_files, "row_values", lambda given: 1 // 0)
+        with pytest.raises(FileAccessError, match="ZeroDivisionError"):
+            await trail.record_durably(entry(0))
+    await trail.record_durably(entry(1))
+    assert tools(folder) == ["tool_1"]
+
+
+async def test_a_python_without_sqlite_fails_a_durable_entry_with_a_sentence(
+    trail: AuditLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sqlite3", None)
+    with pytest.raises(FileAccessError, match="sqlite3 module"):
+        await trail.record_durably(entry(0))
+
+
+async def test_rows_are_written_by_another_thread_than_the_loops(
+    trail: AuditLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, original = set(), AuditStore.append
+
+    def append(self: AuditStore, entries: list[AuditEntry], durable: bool = False) -> None:
+        threads.add(threading.current_thread())
+        original(self, entries, durable)
+
+    monkeypatch.setattr(AuditStore, "append", append)
+    trail.record(entry(0))
+    await trail.record_durably(entry(1))
+    assert threads
+    assert threading.current_thread() not in threads
+
+
+def test_a_head_that_cannot_be_written_is_written_later(
+    trail: AuditLog, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(audit, "RETRY_SECONDS", 0.01)
+    write_head, refused = audit_files.write_head, threading.Event()
+
+    def write(folder: str, head: audit_files.AuditHead) -> None:
+        if not refused.is_set():
+            refused.set()
+            raise OSError(28, "No space left on device")
+        write_head(folder, head)
+
+    monkeypatch.setattr(audit_files, "write_head", write)
+    watch = HeadWatch(1)
+    audit.log.addHandler(watch)
+    trail.record(entry())
+    assert refused.wait(10)
+    assert watch.logged.wait(10)
+    audit.log.removeHandler(watch)
+    assert audit_files.read_head(str(folder)) == trail.head()
+    trail.close()
+    assert "the disk is full; free some space" in caplog.text
+    assert "audit log written again" in caplog.text
+
+
+def test_limits_can_be_changed_while_it_runs(trail: AuditLog, folder: Path) -> None:
+    trail.set_limits(days=1, size=1)
+    for number in range(2000):
+        trail.record(entry(number))
+    trail.close()
+    assert len(audit_files.segment_numbers(str(folder))) > 1

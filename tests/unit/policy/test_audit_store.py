@@ -174,6 +174,22 @@ def test_a_removed_file_that_retention_left_behind_is_no_problem(folder: Path) -
     assert not left.exists()
 
 
+def test_a_process_that_does_not_know_the_limits_neither_rotates_nor_removes(folder: Path) -> None:
+    written(folder, 10)
+    store = AuditStore(str(folder), days=0, size=1, rotates=False)
+    store.append([entry(number, reason="x" * 1000) for number in range(1000)])
+    assert len(segments(folder)) == 1
+    assert len(tools(folder)) == 1010
+
+
+@pytest.mark.parametrize("name", ["a b?c#d%25", "ü", "x\udcff"])
+def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    written(folder, 3)
+    assert len(tools(folder)) == 3
+    assert audit_reading.verify(str(folder)).ok
+
+
 # --- trouble
 
 

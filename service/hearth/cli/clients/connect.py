@@ -50,7 +50,7 @@ _FOR_PRINT = {
 @click.option("--mode", type=click.Choice(MODES), help="With --print: how tools are offered.")
 @click.option("--role", metavar="ROLE", help="With --print: the role that the agent claims.")
 @click.option("--token-file", metavar="PATH", type=click.Path(dir_okay=False),
-              help="With --print or --hooks: the file with the role token, from `hearth role token`.")  # fmt: skip
+              help="With --print or --hooks: the file with its role token, from `hearth role token`.")  # fmt: skip
 @click.option("--agent-id", metavar="ID", help="With --print: the id that the agent claims.")
 @with_places
 def connect(
@@ -96,7 +96,7 @@ def connect(
       hearth connect --print --token-file ~/.local/state/hearth/roles/mcp/dev.token
     """
     if print_only:
-        _print(places, clients, every, entry | {"token_file": token_file})
+        _print(places, clients, every, {**entry, "token_file": token_file})
         return 0
     for name, option in _FOR_PRINT.items():
         if entry[name]:
@@ -251,11 +251,10 @@ def _print(places: Places, clients: tuple[str, ...], every: bool, entry: dict[st
     if clients or every:
         raise click.UsageError("With --print nothing is written, so no client can be named.")
     _note_unknown(places, entry["servers"])
+    extra = [word for key in ("mode", "role", "agent_id") if entry[key] for word in (_FOR_PRINT[key], entry[key])]
     if entry["token_file"]:
         # The client starts the bridge in a folder of its own choice.
-        entry["token_file"] = os.path.abspath(os.path.expanduser(entry["token_file"]))
-    options = ("mode", "role", "token_file", "agent_id")
-    extra = [word for key in options if entry[key] for word in (_FOR_PRINT[key], entry[key])]
+        extra += ["--token-file", os.path.abspath(os.path.expanduser(entry["token_file"]))]
     print_json(client_config(places, entry["servers"], entry["name"] or bridge_entries.WHOLE, extra))
 
 

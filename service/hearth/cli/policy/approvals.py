@@ -148,8 +148,8 @@ def _complete_id(ctx: click.Context, parameter: click.Parameter, incomplete: str
 @json_option()
 @with_places
 def approve(places: Places, id: str, scope: str, reason: str, as_json: bool) -> None:
-    """Allow a call that waits for your decision. It is made at once if its agent still waits for it, else when the
-    agent makes exactly the same call again, within ten minutes.
+    """Allow a call that waits for your decision. The call is made at once if its agent still waits for it, else when
+    the agent makes exactly the same call again, within ten minutes.
 
     For a person only: refused in a shell below an agent.
 

@@ -295,4 +295,8 @@ def _journal_lines(places: Places, begin: float | None) -> list[str]:
     except (OSError, subprocess.TimeoutExpired) as exc:
         note(f"the journal cannot be read ({exc}): its heads are not compared")
         return []
+    said = found.stderr.decode("utf-8", "replace").strip()
+    # Without a match the exit code is 1, too, and nothing is said.
+    if found.returncode and said and "No journal files were found" not in said:
+        note(table.clean(f"the journal cannot be read ({said.splitlines()[0]}): its heads are not compared"))
     return found.stdout.decode("utf-8", "replace").splitlines()

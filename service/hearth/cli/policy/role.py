@@ -212,7 +212,7 @@ def _record(places: Places, action: str, role: str, agent_id: str | None, id: st
         channel="cli",
         reason=label,
     )
-    store = AuditStore(places.audit)
+    store = AuditStore(places.audit, rotates=False)
     try:
         store.append([entry], durable=True)
     finally:

@@ -132,8 +132,7 @@ def call(
             with spinner.paused():
                 _list(places, server, tools, as_json)
             return 0
-        chosen = _find(places, server, tool, tools)
-        schema = chosen.get("inputSchema")
+        schema = _find(places, server, tool, tools).get("inputSchema")
         given = call_arguments.parse(arguments, schema if isinstance(schema, dict) else {})
         try:
             result = caller.call(tool, given, timeout)

@@ -83,8 +83,7 @@ def _take(arguments: dict[str, Any], word: str, schema: Schema) -> None:
 
 def value(name: str, text: str, schema: Schema, root: Schema) -> Any:
     """Convert a text to the type in the schema. Raises click.UsageError."""
-    kinds = types(schema, root)
-    found = _typed(name, text, kinds, schema, root)
+    found = _typed(name, text, types(schema, root), schema, root)
     choices = schema.get("enum")
     if isinstance(choices, list) and found not in choices:
         raise click.UsageError(f"{name} must be one of {', '.join(map(str, choices))}, not {text!r}.")

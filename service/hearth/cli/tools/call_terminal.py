@@ -216,8 +216,7 @@ def description_of(block: Document) -> str:
     if kind == "resource_link":
         title = block.get("title") or block.get("name") or ""
         return f"[link to {block.get('uri')}{f': {title}' if title else ''}]"
-    resource = block.get("resource")
-    inner = resource if isinstance(resource, Mapping) else block
+    inner = _inner(block)
     data = data_of(block)
     size = f", {_size(len(data) * 3 // 4)}" if data is not None else ""
     where = f" {inner['uri']}" if inner.get("uri") else ""
@@ -226,16 +225,15 @@ def description_of(block: Document) -> str:
 
 def data_of(block: Document) -> str | None:
     """Return the base64 of an image, a sound or a resource; None for anything else."""
-    resource = block.get("resource")
-    found = resource.get("blob") if isinstance(resource, Mapping) else block.get("data")
+    inner = _inner(block)
+    found = inner.get("data" if inner is block else "blob")
     return found if isinstance(found, str) else None
 
 
-def mime_type(block: Document) -> str:
-    """Return the MIME type of a block's data."""
+def _inner(block: Document) -> Document:
+    """Return the resource of a block; the block itself if it has none."""
     resource = block.get("resource")
-    found = (resource if isinstance(resource, Mapping) else block).get("mimeType")
-    return found if isinstance(found, str) else ""
+    return resource if isinstance(resource, Mapping) else block
 
 
 def blocks_of(result: Document) -> list[Document]:
@@ -281,7 +279,8 @@ def save_content(block: Mapping[str, Any], folder: str, stem: str) -> str | None
         data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as exc:
         raise HearthError(f"the server returned data that are no base64: {exc}") from exc
-    suffix = mimetypes.guess_extension(mime_type(block)) or ".bin"
+    kind = _inner(block).get("mimeType")
+    suffix = (mimetypes.guess_extension(kind) if isinstance(kind, str) else None) or ".bin"
     return _write(folder, "".join(character if character in _PLAIN else "_" for character in stem), suffix, data)
 
 

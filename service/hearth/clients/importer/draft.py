@@ -260,25 +260,28 @@ class _Drafting:
 
 
 def _isolation(parts: Parts, of_a_project: bool) -> tuple[isolation.Mode, str]:
-    command, cwd, url = (shape(text) if text else None for text in (parts.command, parts.cwd, parts.url))
-    mode, reason = isolation.initial(command, [shape(text) for text in parts.args], cwd, url)
+    mode, reason = isolation_of(parts)
     others = (*parts.env.values(), *parts.headers.values())
     kept = [piece for text in others for piece in text if isinstance(piece, Kept)]
     if mode == isolation.SHARED and any(map(_is_folder, kept)):
         return isolation.WORKSPACE, isolation.RELATIVE
-    if mode == isolation.SHARED and of_a_project and command:
+    if mode == isolation.SHARED and of_a_project and parts.command:
         # Relative paths in the command are relative to the project's folder now.
-        args = [shape(text) for text in parts.args]
-        return isolation.initial(command, args, None, None, project_scope=True)
+        return isolation_of(parts._replace(cwd=None, url=None), project_scope=True)
     return mode, reason
+
+
+def isolation_of(parts: Parts, project_scope: bool = False) -> tuple[isolation.Mode, str]:
+    """Return Hearth's own choice of isolation for a server, with the reason; secrets do not matter for it."""
+    command, cwd, url = (_shape(text) if text else None for text in (parts.command, parts.cwd, parts.url))
+    return isolation.initial(command, [_shape(text) for text in parts.args], cwd, url, project_scope=project_scope)
 
 
 def _is_folder(reference: Kept) -> bool:
     return isolation.initial("x", [reference.written])[0] == isolation.WORKSPACE
 
 
-def shape(text: Text) -> str:
-    """Return the text for the isolation policy, with its secrets replaced."""
+def _shape(text: Text) -> str:
     return written(text, lambda secret: "secret")
 
 

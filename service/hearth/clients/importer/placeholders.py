@@ -358,12 +358,10 @@ def parse_env_file(text: str) -> dict[str, str]:
     for match in _LINE.finditer(text.replace("\r\n", "\n")):
         quoted, raw = match["quoted"], match["raw"]
         plain = raw if raw is not None else match["bare"]
-        found[match["name"]] = re.sub(r"\\(.)", _unescaped, quoted, flags=re.DOTALL) if quoted is not None else plain
+        if quoted is not None:
+            plain = re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), quoted, flags=re.DOTALL)
+        found[match["name"]] = plain
     return found
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    return _ESCAPES.get(match[1], match[1])
 
 
 # --- inputs of VS Code

@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from hearth.clients.discovery import ClientServer
-from hearth.clients.importer.draft import Draft, EnvFile, Parts, Program, draft, identity, parts_of, shape
+from hearth.clients.importer.draft import Draft, EnvFile, Parts, Program, draft, identity, isolation_of, parts_of
 from hearth.clients.importer.placeholders import (
     ImportEnvironment,
     Kept,
@@ -291,11 +291,7 @@ def _isolation(first: Draft) -> dict[str, str]:
 
     Without the key, Hearth can still change its choice by what it learns of the server later.
     """
-    command, cwd, url = (
-        shape(text) if text else None for text in (first.parts.command, first.parts.cwd, first.parts.url)
-    )
-    own, _ = isolation.initial(command, [shape(text) for text in first.parts.args], cwd, url)
-    return {} if own == first.mode else {"isolation": first.mode}
+    return {} if isolation_of(first.parts)[0] == first.mode else {"isolation": first.mode}
 
 
 def _longest(group: list[Draft]) -> dict[str, float]:

@@ -22,8 +22,7 @@ from hearth.daemon.http.uvicorn_protocol import (
     UvicornSettings,
     status_line,
 )
-from hearth.daemon.services import COUNTERS
-from hearth.hub.sessions import Session
+from hearth.daemon.services import COUNTERS, ClientConnection
 
 if TYPE_CHECKING:
     from hearth.daemon.http.app import HttpApp
@@ -42,12 +41,9 @@ STRANGER_SECONDS = 5.0
 WHAT_LIMIT = 200
 
 
-class HttpConnection(UvicornProtocol):
+class HttpConnection(UvicornProtocol, ClientConnection):
     """Connection that speaks HTTP. Its requests name their sessions, so it has none of its own."""
 
-    session: Session | None = None
-    last_seen: float | None = None
-    heartbeat_interval = 0.0
     is_shared = True
 
     def __init__(self, app: "HttpApp", settings: UvicornSettings, peer: "Peer", needs_token: bool = False) -> None:

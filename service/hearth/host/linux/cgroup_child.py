@@ -4,12 +4,13 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import IO
 
 from hearth.host import children
 from hearth.host.linux import cgroup_spawner, cgroups
+from hearth.host.processes import Program
 
 assert sys.platform == "linux", "imported on Linux only"
 
@@ -35,12 +36,7 @@ class Grouped:
         return "control groups" if self._spawner else "process groups"
 
     def spawn(
-        self,
-        name: str,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        cwd: str,
-        limits: Mapping[str, str] = MappingProxyType({}),
+        self, name: str, program: Program, limits: Mapping[str, str] = MappingProxyType({})
     ) -> children.Child | None:
         """Start the program in its own group, within limits; return None if groups are unavailable. Raises OSError."""
         if self._spawner is None:
@@ -48,7 +44,7 @@ class Grouped:
         # Pipes first: if they cannot be made, no group is left behind.
         with _Pipes() as pipes:
             group = self._make(name, limits)
-            return self._spawn(self._spawner, group, argv, environment, cwd, pipes) if group else None
+            return self._spawn(self._spawner, group, program, pipes) if group else None
 
     def _make(self, name: str, limits: Mapping[str, str]) -> cgroups.Group | None:
         try:
@@ -61,16 +57,10 @@ class Grouped:
         return group
 
     def _spawn(
-        self,
-        starter: cgroup_spawner.CgroupSpawner,
-        group: cgroups.Group,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        cwd: str,
-        pipes: "_Pipes",
+        self, starter: cgroup_spawner.CgroupSpawner, group: cgroups.Group, program: Program, pipes: "_Pipes"
     ) -> children.Child | None:
         try:
-            pid = starter.bear(group, argv, environment, cwd, pipes.its)
+            pid = starter.bear(group, program, pipes.its)
         except cgroup_spawner.SpawnerLost as exc:
             log.warning("no control groups from now on, the process that starts servers in them is lost: %s", exc)
             starter.close()

@@ -18,11 +18,12 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from hearth.host import process_setup
 from hearth.host.linux import cgroups
+from hearth.host.processes import Program
 
 assert sys.platform == "linux", "imported on Linux only"
 
@@ -57,18 +58,11 @@ class CgroupSpawner:
         self._connection = connection
         connection.settimeout(BIRTH_SECONDS)
 
-    def bear(
-        self,
-        group: cgroups.Group,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        cwd: str,
-        stdio: Sequence[int],
-    ) -> int:
+    def bear(self, group: cgroups.Group, program: Program, stdio: Sequence[int]) -> int:
         """Start a program in the group, as leader of a process group; return its pid. Raises OSError, SpawnerLost."""
-        words = [os.fsencode(word) for word in argv]
-        settings = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
-        body = marshal.dumps((words, settings, os.fsencode(cwd)))
+        words = [os.fsencode(word) for word in program.argv]
+        settings = {os.fsencode(name): os.fsencode(value) for name, value in program.environment.items()}
+        body = marshal.dumps((words, settings, os.fsencode(program.cwd)))
         folder = os.open(group.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             socket.send_fds(self._connection, [_HEAD.pack(len(body))], [folder, *stdio])
@@ -82,7 +76,7 @@ class CgroupSpawner:
             raise SpawnerLost(f"clone3: {os.strerror(code)}")
         if code:
             os.waitpid(pid, 0)
-            raise OSError(code, os.strerror(code), cwd if step == _FOLDER else argv[0])
+            raise OSError(code, os.strerror(code), program.cwd if step == _FOLDER else program.argv[0])
         return int(pid)
 
     def put_to_use(self) -> None:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hearth.errors import UpstreamError
+from hearth.host.processes import Program
 
 log = logging.getLogger(__name__)
 
@@ -117,13 +118,7 @@ if sys.platform == "win32":
             """Close the job, which ends any process that is left."""
             self._job.close()
 
-    def spawn(
-        name: str,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        cwd: str,
-        limits: Mapping[str, str] = MappingProxyType({}),
-    ) -> Child:
+    def spawn(name: str, program: Program, limits: Mapping[str, str] = MappingProxyType({})) -> Child:
         """Start a server's program on three pipes, in a job of its own. Raises UpstreamError with the reason.
 
         `limits` are those of a control group, which Windows does not have.
@@ -131,10 +126,10 @@ if sys.platform == "win32":
         if limits:
             log.warning("limits not in force: server=%s limits=%s: Windows has no control groups", name, [*limits])
         try:
-            environment = folded(environment)
-            return _spawn(_line(argv, environment, cwd), environment, cwd)
+            environment = folded(program.environment)
+            return _spawn(_line(program.argv, environment, program.cwd), environment, program.cwd)
         except (OSError, ValueError) as exc:
-            raise UpstreamError(f"its command {argv[0]!r} could not be started: {exc}") from exc
+            raise UpstreamError(f"its command {program.argv[0]!r} could not be started: {exc}") from exc
 
     def _line(argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> str:
         if not os.path.isdir(cwd):

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from hearth.errors import HearthError
 from hearth.host import system
-from hearth.host.install.service_files import fill
 from hearth.host.windows import task
 
 NAME = task.SERVICE_NAME
@@ -116,6 +115,9 @@ def windowless(python: str) -> str:
 
 def render_task(template: str, python: str, home: str, sid: str) -> str:
     """Return the XML for this interpreter and this user, in ASCII. Raises HearthError for text that XML cannot hold."""
+    # Here, because it loads dataclasses, which the service itself does without.
+    from hearth.host.install.service_files import fill
+
     values = {"PYTHON": python, "HOME": home, "SID": sid}
     return fill(template, values, "the Task Scheduler").encode("ascii", "xmlcharrefreplace").decode("ascii")
 

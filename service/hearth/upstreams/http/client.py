@@ -225,7 +225,11 @@ class HttpClient:
         if source is None:
             return await self._send_surely(request, url)
         for is_last in (False, True):
-            own = await self._own_headers(source)
+            try:
+                own = await source.headers()
+            except LoginRequired:
+                self.needs_login = True
+                raise
             inner = await self._send_surely(request._replace(headers={**own, **request.headers}), url)
             if inner.status_code not in REFUSALS:
                 source.accepted(own)
@@ -241,13 +245,6 @@ class HttpClient:
                 break
             await inner.aclose()
         return inner
-
-    async def _own_headers(self, source: HeaderSource) -> Mapping[str, str]:
-        try:
-            return await source.headers()
-        except LoginRequired:
-            self.needs_login = True
-            raise
 
     async def _send_surely(self, request: _Request, url: httpx.URL) -> httpx.Response:
         may_repeat, pause = request.may_repeat, _FIRST_PAUSE_SECONDS

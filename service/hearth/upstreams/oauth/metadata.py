@@ -41,6 +41,7 @@ _WORD = re.compile(rf"({_TOKEN})")
 _QUOTED = re.compile(r"\\(.)")
 # RFC 6749 3.3: everything visible but quotes and backslashes.
 _SCOPE = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]+")
+_ERROR_CODE = re.compile(r"[a-z0-9_.-]{1,60}", re.IGNORECASE)
 # RFC 6052: an IPv4 address behind a translator.
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 # RFC 6598: shared by providers and by overlay networks; `ipaddress` calls it neither private nor global.
@@ -89,6 +90,11 @@ def parse_scopes(text: object) -> tuple[str, ...]:
     if not isinstance(text, str):
         return ()
     return tuple(dict.fromkeys(word for word in text.split() if _SCOPE.fullmatch(word)))
+
+
+def error_code(found: object) -> str:
+    """Return an error code of OAuth; an empty text for a value that is none, and may be anything."""
+    return found if isinstance(found, str) and _ERROR_CODE.fullmatch(found) else ""
 
 
 class Resource(Record):
@@ -332,14 +338,11 @@ class AddressPolicy:
                 if is_direct:
                     await self.check(str(request.url))
             elif event == "connection.connect_tcp.complete" and is_direct:
-                await self._check_stream(host, info["return_value"])
+                stream = info["return_value"]
+                try:
+                    await self._check_address(host, str(stream.get_extra_info("server_addr")[0]))
+                except LoginFailed:
+                    await stream.aclose()
+                    raise
 
         request.extensions = {**request.extensions, "trace": trace}
-
-    async def _check_stream(self, host: str, stream: Any) -> None:
-        peer = stream.get_extra_info("server_addr")
-        try:
-            await self._check_address(host, str(peer[0]))
-        except LoginFailed:
-            await stream.aclose()
-            raise

@@ -7,7 +7,6 @@ the listener trusts nothing that arrives: it passes the query to the request, wh
 import asyncio
 import hmac
 import html
-import re
 import secrets
 from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qsl, urlsplit
@@ -16,12 +15,11 @@ from oauthlib.common import add_params_to_uri
 from oauthlib.oauth2 import WebApplicationClient
 
 from hearth.errors import LoginFailed
-from hearth.upstreams.oauth.metadata import Authority
+from hearth.upstreams.oauth.metadata import Authority, error_code
 
 # RFC 7636 4.1 allows 43 to 128; more entropy than this is of no use.
 _VERIFIER_CHARACTERS = 64
 _STATE_BYTES = 32
-_ERROR = re.compile(r"[a-z0-9_.-]{1,60}", re.IGNORECASE)
 _OFFLINE = "offline_access"
 HOST = "127.0.0.1"
 DEFAULT_URI = "http://127.0.0.1/callback"
@@ -41,11 +39,11 @@ Return = Callable[[str], Awaitable[str]]
 class Redirect:
     """Listener for the browser's redirect. `uri` is its address with the port."""
 
-    def __init__(self, uri: str, server: asyncio.Server, port: int) -> None:
-        parts = urlsplit(uri)
-        self.uri = f"http://{parts.hostname or HOST}:{port}{parts.path}"
-        self._path = parts.path
-        self._server = server
+    uri: str
+    _server: asyncio.Server
+
+    def __init__(self, path: str) -> None:
+        self._path = path
         self._on_return: Return | None = None
         self._begin: tuple[str, str] | None = None
 
@@ -55,20 +53,16 @@ class Redirect:
         wanted = urlsplit(uri or DEFAULT_URI)
         former = urlsplit(preferred or "").port
         ports = [wanted.port] if wanted.port else [former, 0] if former else [0]
-        opened: Redirect | None = None
-
-        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if opened:
-                await opened._accept(reader, writer)
-
+        found = cls(wanted.path)
         for port in ports:
             try:
-                server = await asyncio.start_server(accept, HOST, port, limit=REQUEST_LIMIT_BYTES)
+                found._server = await asyncio.start_server(found._accept, HOST, port, limit=REQUEST_LIMIT_BYTES)
             except OSError as exc:
                 problem = exc
                 continue
-            opened = cls(wanted.geturl(), server, server.sockets[0].getsockname()[1])
-            return opened
+            taken = found._server.sockets[0].getsockname()[1]
+            found.uri = f"http://{wanted.hostname or HOST}:{taken}{wanted.path}"
+            return found
         raise LoginFailed(
             f"nothing can listen on {HOST}:{ports[0]} ({problem.strerror}), where the browser is to come back to:"
             " end what does, or change `oauth.redirect_uri` of the entry and at the authorization server"
@@ -187,8 +181,7 @@ class AuthorizationRequest:
     def _refusal(self, error: str) -> str:
         if error == "access_denied":
             return f"{self._authority.issuer} says that access was denied"
-        shown = error if _ERROR.fullmatch(error) else "an error without a name"
-        return f"{self._authority.issuer} refused the login: {shown}"
+        return f"{self._authority.issuer} refused the login: {error_code(error) or 'an error without a name'}"
 
 
 def with_offline_access(scopes: tuple[str, ...], authority: Authority) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ import asyncio
 import base64
 import json
 import logging
-import re
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -36,7 +35,6 @@ BODY_LIMIT_BYTES = 1024 * 1024
 _LONGEST_SECONDS = 400 * 86400.0
 # RFC 8414 2: the default if an authorization server does not say how clients authenticate.
 _UNSAID = "client_secret_basic"
-_CODE = re.compile(r"[a-z0-9_.-]{1,60}", re.IGNORECASE)
 # A request without effect on a server that needs no login.
 _PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 _SENDING = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -125,20 +123,20 @@ async def find_source(
     """
     url = check_address(spec)
     near = metadata.is_loopback(url)
-    resource = await find_resource(web, spec, wanted)
+    resource = await _find_resource(web, spec, wanted, url, near)
     if resource is None:
         found = await _find_old(web, url, near)
     else:
-        found = TokenSource(resource, await find_authority(web, _chosen(resource, spec.oauth.issuer, former), near))
+        found = TokenSource(resource, await _find_authority(web, _chosen(resource, spec.oauth.issuer, former), near))
     # The browser opens this endpoint; the HTTP client checks the others itself.
     await AddressPolicy.of(spec).check(found.authority.authorization_endpoint)
     return found
 
 
-async def find_resource(web: httpx.AsyncClient, spec: ServerSpec, wanted: Challenge | None) -> Resource | None:
+async def _find_resource(
+    web: httpx.AsyncClient, spec: ServerSpec, wanted: Challenge | None, url: str, near: bool
+) -> Resource | None:
     """Return the server's resource metadata; None if neither the server nor the config has any."""
-    url = check_address(spec)
-    near = metadata.is_loopback(url)
     named = wanted.resource_metadata if wanted else None
     if named and not metadata.is_safe(named, near):
         raise LoginFailed("it describes itself at an address that is not https")
@@ -161,7 +159,7 @@ def _chosen(resource: Resource, configured: str | None, former: str | None) -> s
     return former if former in resource.servers else resource.servers[0]
 
 
-async def find_authority(web: httpx.AsyncClient, issuer: str, near: bool) -> Authority:
+async def _find_authority(web: httpx.AsyncClient, issuer: str, near: bool) -> Authority:
     """Return the metadata of an authorization server. Raises LoginFailed, Unsettled."""
     problem = None
     for place in metadata.authority_places(issuer):
@@ -258,10 +256,8 @@ async def register(
     if not 200 <= status < 300 or not isinstance(id, str) or not id:
         if status >= 500:
             raise Unsettled(f"{_place(authority.issuer)} could not register Hearth: HTTP {status}")
-        raise Denied(
-            f"{authority.issuer} does not register Hearth as a client ({_error_code(answer) or f'HTTP {status}'})",
-            _error_code(answer),
-        )
+        code = metadata.error_code(answer.get("error"))
+        raise Denied(f"{authority.issuer} does not register Hearth as a client ({code or f'HTTP {status}'})", code)
     secret = secret if isinstance(secret, str) and secret else None
     spoken = method if method in ("none", *SECRET_METHODS) else wanted
     return OAuthClient(
@@ -301,7 +297,7 @@ async def _ask_for_tokens(web: httpx.AsyncClient, endpoint: str, client: OAuthCl
     try:
         found = WebApplicationClient(client.client_id).parse_request_body_response(json.dumps(document or {}))
     except OAuth2Error as exc:
-        code = exc.error if isinstance(exc.error, str) and _CODE.fullmatch(exc.error) else "an error without a name"
+        code = metadata.error_code(exc.error) or "an error without a name"
         raise Denied(f"{_place(endpoint)} gave no token: {code}", code) from None
     except (ValueError, TypeError, AttributeError):
         raise Denied(f"{_place(endpoint)} gave no token that makes sense", "") from None
@@ -369,11 +365,6 @@ def _object(body: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def _error_code(answer: Mapping[str, Any]) -> str:
-    code = answer.get("error")
-    return code if isinstance(code, str) and _CODE.fullmatch(code) else ""
 
 
 def _place(url: str) -> str:

@@ -93,8 +93,7 @@ def test_the_same_name_for_something_else_gets_another() -> None:
     assert names(made) == names(plan(found("time", TIME), *(found("time", other, "codex") for other in others)))
 
 
-def test_a_name_that_hearth_has_for_something_else_is_taken() -> None:
-    shell = Shell()
+def test_a_name_that_hearth_has_for_something_else_is_taken(shell: Shell) -> None:
     shell.servers = {"time": ServerSpec(name="time", command="other")}
     assert names(shell.plan(found("time", TIME))) == ["time-claude-code"]
 
@@ -109,6 +108,11 @@ def test_a_name_that_hearth_has_for_something_else_is_taken() -> None:
         ("", "server"),
         ("x" * 200, "x" * 40),
         ("ok_-1", "ok_-1"),
+        # A mended name keeps its letters.
+        ("écho ✓", "echo"),
+        ("Größe", "Gro-e"),
+        ("ｆｕｌｌ", "full"),
+        ("✓", "server"),
     ],
 )
 def test_a_name_that_tools_could_not_have_is_mended(written: str, mended: str) -> None:
@@ -138,8 +142,7 @@ def test_a_second_import_adds_nothing() -> None:
     assert all(match.notes == [] for match in second.matched)
 
 
-def test_what_was_imported_before_and_has_changed_since_is_not_imported_again() -> None:
-    shell = Shell()
+def test_what_was_imported_before_and_has_changed_since_is_not_imported_again(shell: Shell) -> None:
     shell.servers = {"time": ServerSpec(name="time", command="uvx", args=("mcp-server-time", "--new"))}
     shell.imported = {"time": "time"}
     made = shell.plan(found("time", TIME))
@@ -148,14 +151,12 @@ def test_what_was_imported_before_and_has_changed_since_is_not_imported_again() 
     assert "not the same any more" in made.matched[0].notes[0]
 
 
-def test_what_was_imported_and_removed_from_hearth_is_imported_again() -> None:
-    shell = Shell()
+def test_what_was_imported_and_removed_from_hearth_is_imported_again(shell: Shell) -> None:
     shell.imported = {"time": "time"}
     assert names(shell.plan(found("time", TIME))) == ["time"]
 
 
-def test_a_match_that_is_disabled_in_hearth_is_said() -> None:
-    shell = Shell()
+def test_a_match_that_is_disabled_in_hearth_is_said(shell: Shell) -> None:
     shell.servers = {"clock": ServerSpec(name="clock", command="uvx", args=("mcp-server-time",), disabled=True)}
     made = shell.plan(found("time", TIME))
     assert links(made) == {("claude-code", "time"): "clock"}
@@ -319,21 +320,18 @@ def test_a_program_that_is_not_on_the_path_is_said() -> None:
 # --- where its program is
 
 
-def test_a_command_is_imported_with_the_full_path_that_the_client_finds() -> None:
-    shell = Shell()
+def test_a_command_is_imported_with_the_full_path_that_the_client_finds(shell: Shell) -> None:
     shell.programs["weather"] = "/home/me/app/node_modules/.bin/weather"
     assert entry(shell.plan(found("w", {"command": "weather"}))) == {"command": shell.programs["weather"]}
 
 
-def test_a_path_among_the_entrys_variables_is_the_one_that_is_searched() -> None:
-    shell = Shell()
+def test_a_path_among_the_entrys_variables_is_the_one_that_is_searched(shell: Shell) -> None:
     shell.programs["/opt/tools/npx"] = "/opt/tools/npx"
     made = entry(shell.plan(found("x", {"command": "npx", "env": {"PATH": "/opt/tools"}})))
     assert made["command"] == "/opt/tools/npx"
 
 
-def test_a_relative_command_is_found_in_its_folder_and_still_runs_once_per_folder() -> None:
-    shell = Shell()
+def test_a_relative_command_is_found_in_its_folder_and_still_runs_once_per_folder(shell: Shell) -> None:
     shell.programs["serve"] = f"{FOLDER}/bin/serve"
     entries = (found("s", {"command": "./bin/serve"}, "cursor", FOLDER),)
     made = shell.plan(*entries)
@@ -353,7 +351,7 @@ def test_numbers_and_flags_among_variables_are_texts() -> None:
     assert any("NO" in note for note in made.servers[0].notes)
 
 
-def test_every_entry_becomes_something() -> None:
+def test_every_entry_becomes_something(shell: Shell) -> None:
     entries = [
         found("a", TIME),
         found("a", {**TIME, "disabled": True}, "cline"),
@@ -361,16 +359,8 @@ def test_every_entry_becomes_something() -> None:
         found("c", {"command": "hearth", "args": ["bridge"]}, "gemini"),
         found("d", {"command": "uvx", "args": ["d"]}, "zed"),
     ]
-    shell = Shell()
     shell.servers = {"d": ServerSpec(name="d", command="uvx", args=("d",))}
     made = shell.plan(*entries)
     seen = [each for each, _ in made.links()] + [left.found for left in made.left] + made.bridges
     assert sorted(map(id, seen)) == sorted(map(id, entries))
     assert list(read(made)) == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("name", "mended"), [("écho ✓", "echo"), ("Größe", "Gro-e"), ("ｆｕｌｌ", "full"), ("✓", "server")]
-)
-def test_a_mended_name_keeps_its_letters(name: str, mended: str) -> None:
-    assert [each.name for each in plan(found(name, {"command": "uvx"})).servers] == [mended]

@@ -22,9 +22,8 @@ def answered(_: Table, name: str) -> Secret:
 
 
 @pytest.mark.parametrize("config", EDITED, ids=lambda config: config.title)
-def test_each_is_imported_connected_and_brought_back(config: Config, state: Path) -> None:
+def test_each_is_imported_connected_and_brought_back(shell: Shell, config: Config, state: Path) -> None:
     table = put(state, config)
-    shell = Shell()
     shell.answer = answered
     entries = discovery.read(table)
     made = shell.plan(*entries)

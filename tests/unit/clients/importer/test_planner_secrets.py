@@ -201,17 +201,15 @@ def test_equal_values_share_one_secret() -> None:
     assert made.secrets["github-token"].servers == ["github", "gh"]
 
 
-def test_a_name_that_is_taken_by_another_value_gets_a_number() -> None:
+def test_a_name_that_is_taken_by_another_value_gets_a_number(shell: Shell) -> None:
     one = {"command": "uvx", "args": ["one"], "env": {"GITHUB_TOKEN": "hunter2000"}}
     other = {"command": "uvx", "args": ["other"], "env": {"GITHUB_TOKEN": "hunter3000"}}
-    shell = Shell()
     shell.secrets = {"github-token": "stored before"}
     made = shell.plan(found("github", one), found("github", other, "codex"))
     assert values(made) == {"github-token-2": "hunter2000", "github-token-3": "hunter3000"}
 
 
-def test_a_secret_that_is_stored_already_is_not_stored_again() -> None:
-    shell = Shell()
+def test_a_secret_that_is_stored_already_is_not_stored_again(shell: Shell) -> None:
     shell.secrets = {"github-token": "hunter2000"}
     made = shell.plan(found("github", {"command": "uvx", "env": {"GITHUB_TOKEN": "hunter2000"}}))
     assert entry(made)["env"] == {"GITHUB_TOKEN": "${keyring:github-token}"}

@@ -4,18 +4,19 @@ The caller of a hook is identified by its role token, else by the session whose 
 process, else it has the default role. The ids in a payload are the client's, and prove nothing.
 """
 
-import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from hearth.errors import Refused
-from hearth.host import process_table
-from hearth.hub.approvals import Asker
-from hearth.hub.guard import Guard
-from hearth.hub.hooks import HookCaller, HookSettings
+from hearth.hub.authorization.approvals import Asker
+from hearth.hub.authorization.guard import Guard
+from hearth.hub.authorization.hooks import HookCaller, HookSettings
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session, digest
 from hearth.policy.hook_formats import HookCall, HookVerdict
 
+# Finds the session whose client a process descends from.
+Attributed = Callable[[int | None], Awaitable[Session | None]]
 # Seconds that a decision has less than the hook, which has to write its answer.
 MARGIN_SECONDS = 2.0
 
@@ -30,10 +31,11 @@ class HookRecorder(Protocol):
 class HookDecider:
     """Decisions of the policy in force for clients' hooks."""
 
-    def __init__(self, guard: Guard, hub: Hub, recorder: HookRecorder) -> None:
+    def __init__(self, guard: Guard, hub: Hub, recorder: HookRecorder, attributed: Attributed) -> None:
         self._guard = guard
         self._hub = hub
         self._recorder = recorder
+        self._attributed = attributed
 
     def settings(self) -> HookSettings:
         """Return the settings of the policy in force."""
@@ -73,7 +75,7 @@ class HookDecider:
 
     async def _asker(self, who: HookCaller) -> Asker:
         """Identify the caller of a hook. Raises Refused for a token that proves nothing."""
-        session = await self._session(who)
+        session = await self._attributed(who.pid)
         if who.token:
             role, agent = self._guard.admit(None, who.token)
             name = role or self._guard.policy.default_role
@@ -82,18 +84,6 @@ class HookDecider:
         if session:
             return self._guard.asker(session)._replace(workspace=who.cwd or session.cwd)
         return Asker(_principal(who), self._guard.policy.default_role, "", who.client, "", who.cwd or None)
-
-    async def _session(self, who: HookCaller) -> Session | None:
-        """Return the session whose client is an ancestor of the hook's process."""
-        if who.pid is None:
-            return None
-        family = await asyncio.to_thread(process_table.ancestors, who.pid)
-        for session in self._hub.sessions:
-            if session.pid is not None:
-                client = await asyncio.to_thread(process_table.client_of, session.pid, session.wire == "frames")
-                if client in family:
-                    return session
-        return None
 
 
 def _principal(who: HookCaller) -> str:

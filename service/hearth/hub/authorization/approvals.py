@@ -21,13 +21,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple, Protocol
 
 from hearth.errors import HearthError, Refused
+from hearth.hub.authorization.pending import Pending, PendingItem, Settlement
 from hearth.hub.client_requests import ClientRequests
 from hearth.hub.events import EVENTS, ApprovalDecided, ApprovalRequested
-from hearth.hub.pending import Outcome, Pending, PendingItem
 from hearth.hub.sessions import Session, Sessions
 from hearth.masking import escaped, everywhere
 from hearth.policy.decision import decide
-from hearth.policy.grants import ALWAYS, ONCE, SESSION, Grant, GrantKey, GrantStore
+from hearth.policy.grants import ALWAYS, ONCE, SESSION, CallGrant, GrantKey, GrantStore
 from hearth.policy.model import Decision, Policy
 from hearth.wire import json, values
 
@@ -61,7 +61,7 @@ class Asker(NamedTuple):
     workspace: str | None = None
 
 
-class Decider(NamedTuple):
+class Approver(NamedTuple):
     """Lead or person that decides, and the channel: `tool`, `cli`, `elicitation`, `http`, `timeout`."""
 
     name: str
@@ -128,7 +128,7 @@ class RoleSource(Protocol):
 
 
 # Writes one decision to the audit trail; returns when it is on disk.
-Record = Callable[[Approval, Outcome], Awaitable[None]]
+Record = Callable[[Approval, Settlement], Awaitable[None]]
 
 
 class Approvals:
@@ -180,7 +180,7 @@ class Approvals:
         try:
             self.grants.wait(key, approval.id)
         except HearthError:
-            self.pending.settle(approval, Outcome("withdrawn"))
+            self.pending.settle(approval, Settlement("withdrawn"))
             raise
         log.info("approval requested id=%s role=%s server=%s tool=%s", approval.id, asker.role, key.server, key.tool)
         EVENTS.emit(
@@ -210,7 +210,12 @@ class Approvals:
 
     def withdraw(self, approval: Approval) -> None:
         """Withdraw an approval whose call was cancelled."""
-        self._end(approval, Outcome("withdrawn", "the call was cancelled"))
+        self._end(approval, Settlement("withdrawn", "the call was cancelled"))
+
+    def drain(self) -> None:
+        """Withdraw everything that waits, because the daemon shuts down: no call waits for a person then."""
+        for approval in self.open():
+            self._end(approval, Settlement("withdrawn", "the daemon shuts down; call again unchanged"))
 
     def session_left(self, session: Session) -> None:
         """Put the questions of a lead that left to the person."""
@@ -226,7 +231,7 @@ class Approvals:
             log.info("approval escalated id=%s reason=%s", approval.id, why)
             self._ask_person(approval)
 
-    async def decide(self, id: str, action: str, by: Decider, reason: str = "", scope: str = ONCE) -> str:
+    async def decide(self, id: str, action: str, by: Approver, reason: str = "", scope: str = ONCE) -> str:
         """Decide an approval: `approve`, `deny` or `escalate`. Raises Refused; FileAccessError if it does not count."""
         approval = self.get(id)
         reason = escaped(reason)[:REASON_CHARACTERS]
@@ -235,16 +240,16 @@ class Approvals:
             self.escalate(approval, reason or "the lead escalates")
             return f"approval {id} is the person's now"
         verdict = "approved" if action == "approve" else "denied"
-        outcome = Outcome(verdict, reason, by.name, by.channel)
+        outcome = Settlement(verdict, reason, by.name, by.channel)
         await self._record(approval, outcome)
         if approval.outcome is not None:
             raise Refused(f"approval {id} was {approval.outcome.verdict} in the meantime")
         if action == "approve":
-            self.grants.give(Grant(approval.id, scope, approval.asker.role, approval.key, by.name))
+            self.grants.give(CallGrant(approval.id, scope, approval.asker.role, approval.key, by.name))
         self._end(approval, outcome)
         return f"approval {id} is {verdict}"
 
-    def _check(self, approval: Approval, action: str, by: Decider, scope: str) -> None:
+    def _check(self, approval: Approval, action: str, by: Approver, scope: str) -> None:
         """Raise Refused if this decider may not decide this."""
         if action not in ("approve", "deny", "escalate") or scope not in (ONCE, SESSION, ALWAYS):
             raise Refused("a decision is approve, deny or escalate; a grant is for once, session or always")
@@ -268,7 +273,7 @@ class Approvals:
             if own.outcome != "allow":
                 raise Refused(f"role {role!r} may not do this unasked itself: escalate it, or deny it")
 
-    def _end(self, approval: Approval, outcome: Outcome) -> None:
+    def _end(self, approval: Approval, outcome: Settlement) -> None:
         timer = self._timers.pop(approval.id, None)
         if timer:
             timer.cancel()
@@ -317,7 +322,7 @@ class Approvals:
                 return
             choice = values.text(content.get("decision")) or "Deny"
             action = "approve" if choice in _CHOICES else "deny"
-            by = Decider(session.client.get("name") or session.id, "elicitation", session)
+            by = Approver(session.client.get("name") or session.id, "elicitation", session)
             reason = values.text(content.get("reason")) or ""
             await self.decide(approval.id, action, by, reason, _CHOICES.get(choice, ONCE))
         except HearthError as exc:
@@ -331,7 +336,7 @@ class Approvals:
         self._timers[approval.id] = asyncio.get_running_loop().call_later(seconds, act)
 
     def _expire(self, approval: Approval) -> None:
-        outcome = Outcome("expired", "nobody decided in time", "", "timeout")
+        outcome = Settlement("expired", "nobody decided in time", "", "timeout")
         self._spawn(self._record(approval, outcome))  # type: ignore[arg-type]  # every recorder is a coroutine function
         self._end(approval, outcome)
 

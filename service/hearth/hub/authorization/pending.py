@@ -19,7 +19,7 @@ ITEMS_LIMIT = 1000
 _ID_BYTES = 4
 
 
-class Outcome(NamedTuple):
+class Settlement(NamedTuple):
     """End of an item. `verdict` is `approved`, `denied`, `expired` or `withdrawn`."""
 
     verdict: str
@@ -38,19 +38,19 @@ class PendingItem:
         self.principal = principal
         self.created = time.time()
         self.expires = expires
-        self.outcome: Outcome | None = None
-        self._waiters: set[asyncio.Future[Outcome]] = set()
+        self.outcome: Settlement | None = None
+        self._waiters: set[asyncio.Future[Settlement]] = set()
 
     @property
     def is_awaited(self) -> bool:
         """Whether a call still waits for the outcome."""
         return bool(self._waiters)
 
-    async def wait(self, seconds: float) -> Outcome | None:
+    async def wait(self, seconds: float) -> Settlement | None:
         """Return the outcome, or None if there is none within that time."""
         if self.outcome is not None:
             return self.outcome
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Settlement] = asyncio.get_running_loop().create_future()
         self._waiters.add(future)
         try:
             async with asyncio.timeout(seconds):
@@ -60,7 +60,7 @@ class PendingItem:
         finally:
             self._waiters.discard(future)
 
-    def settle(self, outcome: Outcome) -> None:
+    def settle(self, outcome: Settlement) -> None:
         """Record the outcome and wake everyone who waits for it."""
         self.outcome = outcome
         for future in self._waiters:
@@ -96,7 +96,7 @@ class Pending:
         self._items[item.id] = item
         self.changed()
 
-    def settle(self, item: PendingItem, outcome: Outcome) -> bool:
+    def settle(self, item: PendingItem, outcome: Settlement) -> bool:
         """Settle an item and remove it; return False if it was settled before."""
         if self._items.pop(item.id, None) is None:
             return False

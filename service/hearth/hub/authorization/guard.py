@@ -19,15 +19,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from hearth.errors import FileAccessError, HearthError, Refused
-from hearth.hub.approvals import Approval, Approvals, Asker
-from hearth.hub.calls import Call, Postponed
+from hearth.hub.authorization.approvals import Approval, Approvals, Asker
+from hearth.hub.authorization.pending import Settlement
+from hearth.hub.authorization.permit import Postponed
+from hearth.hub.calls import Call
 from hearth.hub.catalog import NotForRole, Target
-from hearth.hub.pending import Outcome
 from hearth.hub.sessions import POLICY_SERVER, Session
 from hearth.mcp import versions
 from hearth.mcp.catalog import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
 from hearth.policy.decision import decide, sees
-from hearth.policy.grants import Grant, GrantKey
+from hearth.policy.grants import CallGrant, GrantKey
 from hearth.policy.model import Decision, Kind, Policy, Role
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
@@ -42,7 +43,7 @@ PROGRESS_SECONDS = 10.0
 _KINDS: dict[ListKind, Kind] = {TOOLS: "tools", PROMPTS: "prompts", RESOURCES: "resources", TEMPLATES: "resources"}
 
 
-class Denied(HearthError):
+class CallDenied(HearthError):
     """Denial of a tool call: a result with `isError`, so that the model can read the reason."""
 
     rpc_code = versions.INVALID_PARAMS
@@ -81,7 +82,7 @@ class Recorder(Protocol):
     def call(self, asker: Asker, permit: "Permit", outcome: str, seconds: float) -> None:
         """Record a finished or refused call. Never blocks."""
 
-    async def approval(self, approval: Approval, outcome: Outcome) -> None:
+    async def approval(self, approval: Approval, outcome: Settlement) -> None:
         """Record a decision of a lead or a person; return when it is on disk. Raises FileAccessError."""
 
 
@@ -98,7 +99,7 @@ class Permit:
         self.tool = tool
         self.digest = digest
         self.decision = decision
-        self.grant: Grant | None = None
+        self.grant: CallGrant | None = None
         self.key: GrantKey | None = None
         self.started = time.monotonic()
 
@@ -209,7 +210,7 @@ class Guard:
     # --- requests
 
     def authorize(self, call: Call, target: Target | None) -> None:
-        """Authorize a request whose target is known. Raises NotForRole, Denied, and Postponed for an approval."""
+        """Authorize a request whose target is known. Raises NotForRole, CallDenied, and Postponed for an approval."""
         self._look()
         if target is None:
             # Hearth answers it, from lists that are filtered.
@@ -230,7 +231,7 @@ class Guard:
             self.recorder.call(permit.asker, permit, "denied", 0.0)
             if permit.decision.reason == "role":
                 raise NotForRole("tool", tool, permit.asker.role)
-            raise Denied(_denied(permit.decision.reason), call.era)
+            raise CallDenied(_denied(permit.decision.reason), call.era)
         else:
             self._ask(call, permit, former, server)
 
@@ -285,7 +286,7 @@ class Guard:
         try:
             assert permit.key is not None
             if call.request.resent and self.approvals.grants.was_interrupted(permit.key):
-                # It was waiting for a decision when the former daemon ended: it has not run.
+                # The call was waiting for a decision when the former daemon ended: it has not run.
                 call.mark_fresh()
             approval = self.approvals.request(permit.asker, permit.key, permit.decision, arguments)
             task = asyncio.get_running_loop().create_task(self._report(call, approval))
@@ -297,14 +298,16 @@ class Guard:
             if not call.is_open:
                 return
             if outcome is None:
-                raise Denied(f"pending approval {approval.id}; call again unchanged", call.era)
+                raise CallDenied(f"pending approval {approval.id}; call again unchanged", call.era)
+            if outcome.verdict == "withdrawn":
+                raise CallDenied(f"not run: {outcome.reason}", call.era)
             if outcome.verdict != "approved":
-                raise Denied(_denied(outcome.reason, outcome.decided_by), call.era)
+                raise CallDenied(_denied(outcome.reason, outcome.decided_by), call.era)
             again()
         except HearthError as problem:
             call.failed(problem)
 
-    async def _settled(self, call: Call, approval: Approval) -> Outcome | None:
+    async def _settled(self, call: Call, approval: Approval) -> Settlement | None:
         """Return the outcome, or None after `approval_wait`; withdraw the approval if the call is cancelled."""
         deadline = time.monotonic() + self.policy.approval_wait
         while (left := deadline - time.monotonic()) > 0:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hearth.errors import Refused
-from hearth.hub.hooks import REMEMBERED_LIMIT, REUSE_SECONDS, HookCaller, HookService, HookSettings
+from hearth.hub.authorization.hooks import REMEMBERED_LIMIT, REUSE_SECONDS, HookCaller, HookService, HookSettings
 from hearth.policy.hook_formats import CLIENTS, HookAnswer, HookCall, HookVerdict
 from support.hook_payloads import payload, tool_call
 

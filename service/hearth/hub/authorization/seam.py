@@ -1,6 +1,6 @@
 """Places of the hub where a policy applies: lists, the pipeline, subscriptions, unknown notifications, new sessions.
 
-All of them are empty without a policy: nothing is asked, and nothing of `hearth.policy` is loaded.
+Every place is empty without a policy: nothing is asked, and nothing of `hearth.policy` is loaded.
 """
 
 from collections.abc import Callable, Coroutine
@@ -14,7 +14,7 @@ from hearth.hub.sessions import Session
 from hearth.hub.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
-    from hearth.hub.guard import Guard
+    from hearth.hub.authorization.guard import Guard
 
 
 class PolicySeam:
@@ -50,6 +50,11 @@ class PolicySeam:
     def admit(self, role: str | None, token: str | None) -> tuple[str | None, str | None]:
         """Return the role and agent id that a new session's token proves; nothing without a policy. Raises Refused."""
         return self.guard.admit(role, token) if self.guard else (None, None)
+
+    def drain(self) -> None:
+        """Answer calls that wait for a decision, because the daemon shuts down."""
+        if self.guard:
+            self.guard.approvals.drain()
 
     def session_left(self, session: Session) -> None:
         """Put what waits for a lead that left to the person."""

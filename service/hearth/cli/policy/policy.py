@@ -1,0 +1,295 @@
+"""`hearth policy check|show|explain|init`: the policy file, read by this command and not by a daemon."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+
+import click
+from click.shell_completion import CompletionItem
+
+from hearth.cli import daemon_choice
+from hearth.cli.daemon_choice import with_places
+from hearth.cli.messages import completed, json_option, json_text, note, print_json, suggestion, tell
+from hearth.config.loader import read_file
+from hearth.errors import ConfigError, Refused
+from hearth.host import edited_files
+from hearth.output import status_lines, table, terminal
+from hearth.paths import Places
+from hearth.policy import loader
+from hearth.policy import show as policy_show
+from hearth.policy.decision import decide
+from hearth.policy.model import BUILT_IN, Decision, Policy
+from hearth.policy.template import TEMPLATES
+
+# Clients' own tools, for completion, with the argument that a text which is not JSON stands for.
+OWN_TOOLS = {"Bash": "command", "Read": "file_path", "Edit": "file_path", "Write": "file_path"}
+_ASKED = {"lead": "ask the lead", "human": "ask a person"}
+
+
+@click.group()
+def policy() -> None:
+    """Say who may do what: roles, permissions and rules in policy.toml, beside the config.
+
+    Without the file every client may do everything. docs/policy.md explains the file.
+
+    \b
+    Examples:
+      hearth policy init               a policy for a lead and its developers
+      hearth policy check              is it right? (exit code 2 if not)
+      hearth policy show               who may do what
+      hearth policy explain --role dev Bash 'git push origin main'
+    """
+
+
+def _read(path: str) -> Policy | None:
+    """Return the policy of a file, or None if there is no file. Raises ConfigError."""
+    data = read_file(path, loader.FILE_LIMIT_BYTES)
+    return None if data is None else loader.parse(path, data)
+
+
+@policy.command()
+@click.argument("file", required=False, type=click.Path(dir_okay=False))
+@json_option("Print the problems and warnings as JSON.")
+@with_places
+def check(places: Places, file: str | None, as_json: bool) -> int:
+    """Look for mistakes in the policy, or in FILE: unknown keys, roles and permissions, templates that cannot be read.
+    Prints all of them with file and line. Exits with 2 if there is a problem, with 0 if there are warnings only.
+
+    \b
+    Examples:
+      hearth policy check
+      hearth policy check .hearth/policy.toml
+    """
+    path = os.path.abspath(file) if file else loader.file_of(places)
+    problems: list[str] = []
+    warnings: list[str] = []
+    found: Policy | None = None
+    try:
+        found = _read(path)
+        if found is None and file:
+            raise ConfigError([f"{path}: does not exist"])
+        warnings = policy_show.warnings(found) if found and not loader.is_project(path) else []
+    except ConfigError as exc:
+        problems = exc.problems
+    lines = [f"{click.style('problem:', fg='red')} {table.clean(problem)}" for problem in problems]
+    lines += [f"{click.style('warning:', fg='yellow')} {table.clean(warning)}" for warning in warnings]
+    if not problems:
+        state = "does not exist, so every client may do everything" if found is None else f"is right: {_counted(found)}"
+        lines.append(f"{path} {state}.")
+    document = {"path": path, "exists": bool(problems) or found is not None, "problems": problems, "warnings": warnings}
+    tell(as_json, document, *lines)
+    return ConfigError.exit_code if problems else 0
+
+
+def _counted(found: Policy) -> str:
+    parts = {"role": found.roles, "permission": found.permissions, "rule": found.rules}
+    return ", ".join(status_lines.count(len(items), name) for name, items in parts.items())
+
+
+@policy.command()
+@json_option("Print the policy as JSON.")
+@with_places
+def show(places: Places, as_json: bool) -> None:
+    """Print the roles with the tools that each sees and its grants, the rules in their order, and the settings.
+
+    This is the file as it is now. A running daemon keeps the last good one when the file has a mistake.
+
+    \b
+    Examples:
+      hearth policy show
+      hearth policy show --json | jq .roles.dev.grants
+    """
+    path = loader.file_of(places)
+    found = _read(path)
+    if found is None:
+        tell(as_json, None, f"{path} does not exist, so every client may do everything.")
+        return
+    if as_json:
+        print_json(policy_show.document(found))
+        return
+    width = terminal.width()
+    roles = [
+        (
+            role.name + (" (default)" if role.name == found.default_role else ""),
+            ", ".join(word for word in ("lead", "human", "claimable") if getattr(role, word)),
+            " ".join(role.tools.texts),
+            ", ".join(grant.text for grant in role.grants),
+            role.otherwise,
+        )
+        for role in found.roles.values()
+    ]
+    rules = [
+        (
+            rule.source,
+            ", ".join(rule.roles) or "all",
+            rule.grant.text if rule.grant else " ".join(rule.tools.texts if rule.tools else ()),
+            rule.decide,
+            rule.reason,
+        )
+        for rule in found.rules
+    ]
+    lines = table.columns(("ROLE", "IS", "TOOLS", "GRANTS", "OTHERWISE"), roles, width)
+    if rules:
+        lines += ["", *table.columns(("RULE", "ROLE", "FOR", "DECIDES", "REASON"), rules, width)]
+    settings = policy_show.document(found)["settings"]
+    if isinstance(settings, dict):
+        lines += ["", *(f"{name} = {json_text(value, None)}" for name, value in settings.items())]
+    click.echo("\n".join(lines))
+
+
+# --- explain
+
+
+def _complete_role(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    places = daemon_choice.places_of(ctx)
+    try:
+        found = _read(loader.file_of(places)) if places else None
+    except ConfigError:
+        found = None
+    return completed(found.roles if found else (), incomplete)
+
+
+def _complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    places = daemon_choice.places_of(ctx)
+    servers = [f"{name}__" for name in daemon_choice.served(places)] if places else []
+    return completed([*OWN_TOOLS, *servers], incomplete)
+
+
+@policy.command(short_help="Say what is decided about a call, and by which line.")
+@click.argument("tool", shell_complete=_complete_tool)
+@click.argument("arguments", required=False)
+@click.option("--role", metavar="ROLE", shell_complete=_complete_role, help="The role of the caller; else the default.")
+@click.option(
+    "--workspace",
+    metavar="FOLDER",
+    type=click.Path(exists=True, file_okay=False),
+    default=".",
+    help="The folder that paths are relative to; else the current one.",
+)
+@click.option(
+    "--project",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A project's policy, counted as if it were trusted.",
+)
+@json_option("Print the decision as JSON.")
+@with_places
+def explain(
+    places: Places,
+    tool: str,
+    arguments: str | None,
+    role: str | None,
+    workspace: str,
+    project: str | None,
+    as_json: bool,
+) -> None:
+    """Print the decision about a call, and the line of the policy that made it. Nothing is called.
+
+    TOOL is a client's own tool (Bash, Read, Edit, Write …) or a server's (SERVER__TOOL). ARGUMENTS is a JSON object, or
+    for Bash the command and for Read, Edit and Write the path; "-" reads it from standard input.
+
+    \b
+    Examples:
+      hearth policy explain --role dev Bash 'git push origin main'
+      hearth policy explain --role dev Read ../secrets.txt
+      hearth policy explain github__create_issue '{"title": "x"}' --json
+    """
+    path = loader.file_of(places)
+    found = _read(path)
+    server, name = split_tool(tool, daemon_choice.served(places))
+    raw = _raw(name if server is None else None, sys.stdin.read() if arguments == "-" else arguments)
+    if found is None:
+        decision, role = Decision("allow", "", f"there is no policy: {path} does not exist", BUILT_IN), role or ""
+    else:
+        role = role or found.default_role
+        if role not in found.roles:
+            hint = suggestion(role, found.roles, f"Known: {', '.join(found.roles)}.")
+            raise click.UsageError(f"There is no role {role!r} in {path}. {hint}")
+        decision = decide(_narrowed(found, project), role, server, name, raw, os.path.abspath(workspace))
+    line = _line_of(decision.source, path, project)
+    document = {"role": role, "server": server, "tool": name, **decision._asdict(), "line": line}
+    lines = [f"{_said(decision)}: {table.clean(_reason(decision, name, role))}"]
+    if decision.source != BUILT_IN:
+        lines.append(f"  {decision.source}: {table.clean((line or '').strip())}")
+    tell(as_json, document, *lines)
+    trusted = os.path.join(workspace, loader.PROJECT_FOLDER, loader.FILE_NAME)
+    if not project and not as_json and os.path.exists(trusted):
+        note(f"{trusted} is not counted here; say --project {trusted} to count it")
+
+
+def split_tool(tool: str, servers: Iterable[str]) -> tuple[str | None, str]:
+    """Return the server and the server's own name of a tool; no server for a client's own tool."""
+    if "__" not in tool:
+        return None, tool
+    known = sorted(servers, key=len, reverse=True)
+    server = next((name for name in known if tool.startswith(f"{name}__")), tool.partition("__")[0])
+    return server, tool[len(server) + 2 :]
+
+
+def _raw(own_tool: str | None, arguments: str | None) -> bytes | None:
+    if arguments is None:
+        return None
+    if not arguments.lstrip().startswith("{") and own_tool in OWN_TOOLS:
+        arguments = json.dumps({OWN_TOOLS[own_tool]: arguments})
+    return arguments.encode("utf-8", "surrogateescape")
+
+
+def _narrowed(found: Policy, project: str | None) -> Policy:
+    if project is None:
+        return found
+    # The folder tells a project's policy from the user's own, wherever the draft lies.
+    path = os.path.join(os.path.dirname(os.path.abspath(project)), loader.PROJECT_FOLDER, loader.FILE_NAME)
+    return loader.narrow(found, loader.parse(path, read_file(project, loader.FILE_LIMIT_BYTES) or b""))
+
+
+def _line_of(source: str, path: str, project: str | None) -> str | None:
+    """Return the text of the line that decided; None if no file has it."""
+    name, colon, number = source.rpartition(":")
+    file = project if name.startswith(f"{loader.PROJECT_FOLDER}/") else path
+    if not colon or file is None:
+        return None
+    lines = (read_file(file, loader.FILE_LIMIT_BYTES) or b"").decode("utf-8", "replace").splitlines()
+    return lines[int(number) - 1] if int(number) <= len(lines) else None
+
+
+def _said(decision: Decision) -> str:
+    colours = {"allow": "green", "ask": "yellow", "deny": "red"}
+    return click.style(_ASKED.get(decision.level, decision.outcome), fg=colours[decision.outcome])
+
+
+def _reason(decision: Decision, tool: str, role: str) -> str:
+    # The seed's words, which a client gets as well.
+    return f"tool {tool!r} not available for role {role!r}" if decision.reason == "role" else decision.reason
+
+
+# --- init
+
+
+@policy.command()
+@click.option("--template", type=click.Choice(list(TEMPLATES)), default="team", help="The text to begin with.")
+@click.option("--force", is_flag=True, help="Replace a policy that exists.")
+@click.option("--dry-run", is_flag=True, help="Print the text instead of writing it.")
+@json_option()
+@with_places
+def init(places: Places, template: str, force: bool, dry_run: bool, as_json: bool) -> None:
+    """Write a policy to begin with. The template `team` has a lead (tl) and developers (dev), who may commit, push
+    feature branches and run tests, and ask about everything else.
+
+    The policy is in force at once: every client gets the default role. A policy that exists is kept (exit code 5).
+
+    \b
+    Examples:
+      hearth policy init
+      hearth policy init --template team --dry-run
+    """
+    path, text = loader.file_of(places), TEMPLATES[template]
+    former = read_file(path, loader.FILE_LIMIT_BYTES)
+    if former is not None and not force and not dry_run:
+        raise Refused(f"{path} exists and is kept; --force replaces it")
+    if not dry_run:
+        with edited_files.held(path):
+            edited_files.replace(path, text.encode())
+    document = {"path": path, "template": template, "replaced": former is not None, "dryRun": dry_run}
+    done = f"{path} is written. Look at it, then: hearth policy check"
+    tell(as_json, document, text.rstrip("\n") if dry_run else done)

@@ -1,0 +1,24 @@
+"""Protocols between calls and the policy. Loads nothing of `hearth.policy`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from hearth.errors import HearthError
+
+if TYPE_CHECKING:
+    from hearth.hub.calls import Call
+
+
+class Postponed(HearthError):
+    """Order of an authorizer to wait: `wait` makes the call by `again`, or answers it."""
+
+    async def wait(self, call: "Call", again: Callable[[], None]) -> None:
+        """Wait for what the call needs. Raises nothing: a failure is the call's answer."""
+        raise NotImplementedError
+
+
+class CallPermit(Protocol):
+    """Protocol for the policy's decision about a call."""
+
+    def finished(self, payload: bytes | None) -> None:
+        """Take the call's answer; None if its client cancelled it."""
