@@ -10,6 +10,7 @@ from auditing import durable_actions, record_actions, write_actions
 from chain import BOTH_ERAS, ECHO, FLOODING, MODERN, PYTHON, SWIFT, HearthChain, SocatChain, wait_until
 from client import INITIALIZE, ChainError, request
 from deciding import RULES, decision_actions
+from hooking import hook_actions
 from measure import Action, Group, Line, milliseconds
 from searching import TOOLS, find_actions, index_actions, question_actions
 from stage import Child, Stage, resident_mb
@@ -61,6 +62,8 @@ LINES = [
     Line(f"a question to {TOOLS:,} tools, its words not asked for before, p50", "question", "first", None, 1.0),
     Line(f"the same again, p50 of {TOOLS:,} tools", "question", "again", None, 1.0),
     Line(f"`find_tools` over {TOOLS:,} tools, p50", "find", "find_tools", "direct call", 4.0),
+    Line("`hearth hook`, spawn to exit, decided", "hook", "decided", "python -I -S -c pass", 2.5),
+    Line("`hearth hook`, spawn to exit, no policy", "hook", "no policy", "python -I -S -c pass", 2.0),
     Line("audit, an entry of the event loop", "audit entry", "record", None, 5.0),
     Line("audit, a row of the writer, CPU", "audit row", "row", None, 40.0),
     Line("audit, a decision until it is on the disk, p50", "audit decision", "decision", "two synced files", 6.0),
@@ -95,6 +98,7 @@ def groups(stage: Stage) -> dict[str, Group]:
         "index": Group("ms", index_actions(), INDEX_ROUNDS, WARMUP_ROUNDS),
         "question": Group("ms", question_actions(), INDEX_ROUNDS, WARMUP_ROUNDS),
         "find": Group("µs", find_actions(stage), CALL_ROUNDS, WARMUP_ROUNDS),
+        "hook": Group("ms", hook_actions(stage), START_ROUNDS, WARMUP_ROUNDS),
         "audit entry": Group("µs", record_actions(stage), AUDIT_ROUNDS, WARMUP_ROUNDS),
         "audit row": Group("µs", write_actions(stage), AUDIT_ROUNDS, WARMUP_ROUNDS),
         "audit decision": Group("ms", durable_actions(stage), AUDIT_ROUNDS, WARMUP_ROUNDS),

@@ -13,7 +13,7 @@ import click
 
 from hearth import __version__
 from hearth.cli import messages
-from hearth.cli.daemon.serve import described
+from hearth.cli.daemon.serve import BridgeCommand, described
 from hearth.cli.main import SECTIONS, cli
 
 # click marks a paragraph that is not to be filled with a line that holds only this.
@@ -46,16 +46,16 @@ def options(command: click.Command, ctx: click.Context) -> list[str]:
     return lines
 
 
-def bridge_options() -> list[str]:
-    """Those of the bridge, which reads them without click: out of its own help."""
-    return [line for names, text in described() for line in (".TP", f".B {escape(names)}", escape(text))]
+def plain_options(usage: str) -> list[str]:
+    """Return the options of a bridge or a hook, which are read without click: out of its own help."""
+    return [line for names, text in described(usage) for line in (".TP", f".B {escape(names)}", escape(text))]
 
 
 def verb(name: str, command: click.Command, parent: click.Context) -> list[str]:
     """One verb, and the verbs below it."""
     ctx = click.Context(command, parent=parent, info_name=name)
     usage = " ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])
-    listed = bridge_options() if name == "bridge" else options(command, ctx)
+    listed = plain_options(command.usage) if isinstance(command, BridgeCommand) else options(command, ctx)
     lines = [f".SS {escape(usage)}", *prose(command.help or ""), *listed]
     if isinstance(command, click.Group):
         for below in command.list_commands(ctx):

@@ -109,7 +109,7 @@ def test_a_verb_that_is_not_about_one_daemon_refuses_to_be_told_which(home: Home
 def test_every_other_verb_takes_the_name_of_a_daemon() -> None:
     context = click.Context(cli)
     # These have their own parser, or their own verbs.
-    for verb in set(VERBS) - {"auth", "bridge", "config", "pack", "policy", "role", "secret", "tools"}:
+    for verb in set(VERBS) - {"auth", "bridge", "config", "hook", "pack", "policy", "role", "secret", "tools"}:
         command = cli.get_command(context, verb)
         assert command
         assert ("profile" in {parameter.name for parameter in command.params}) == (verb not in WITHOUT_TARGET), verb
@@ -137,6 +137,7 @@ def test_verbs_options_and_profiles_are_completed(home: Home) -> None:
     assert home.complete("hearth status --profile w") == ["work"]
     assert home.complete("hearth bridge --m") == ["--mode"]
     assert home.complete("hearth bridge --mode ") == ["full", "search", "auto"]
+    assert home.complete("hearth hook stop --client c") == ["claude", "codex"]
 
 
 def test_version_loads_no_other_verb_and_nothing_heavy(home: Home) -> None:
@@ -153,8 +154,9 @@ def test_version_loads_no_other_verb_and_nothing_heavy(home: Home) -> None:
         assert f"'{unwanted}'" not in loaded
 
 
-def test_the_bridge_is_reached_without_click(home: Home) -> None:
-    done = home.run("bridge", "--help", PYTHONPROFILEIMPORTTIME="1")
+@pytest.mark.parametrize("verb", ["bridge", "hook"])
+def test_bridge_and_hook_are_reached_without_click(home: Home, verb: str) -> None:
+    done = home.run(verb, "--help", PYTHONPROFILEIMPORTTIME="1")
     imported = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time")]
     assert "hearth.bridge" in imported
     assert not [name for name in imported if name.split(".")[0] == "click" or name.startswith("hearth.cli")]

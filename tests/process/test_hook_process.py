@@ -349,7 +349,7 @@ def test_an_input_that_is_no_json_is_denied_in_the_clients_form(asked: Asked, gi
 
 
 def test_a_daemon_that_is_killed_while_it_decides_leaves_the_command_denied(asked: Asked) -> None:
-    hook = asked.popen("pre-tool-use", "claude", "--wait", "10")
+    hook = asked.popen("pre-tool-use", "claude", "--wait", "3")
     assert hook.stdin
     hook.stdin.write(command("claude", "hanging")[1])
     hook.stdin.close()
@@ -391,6 +391,28 @@ def test_hearth_hook_and_the_bridges_own_script_are_one_program(asked: Asked) ->
         words, input=given, env=asked.scratch.environment(), capture_output=True, check=True, timeout=30
     )
     assert found.stdout == asked.answer(event, "claude", given)[1]
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_over_tcp_the_token_comes_before_an_input_of_any_size(scratch: Scratch, size: int) -> None:
+    """The first frame over TCP is bounded, because any user of the machine can send one."""
+    write_policy(scratch.home)
+    scratch.configure({}, listen="tcp:127.0.0.1:0")
+    scratch.start(command=HOOK_DAEMON)
+    given = payload("claude", "pre-tool-use", tool_input={"command": "forbidden" + "x" * size})
+    words = [sys.executable, "-I", "-S", str(SCRIPT), "hook", "pre-tool-use", "--client", "claude"]
+    found = subprocess.run(words, input=given, env=scratch.environment(), capture_output=True, check=True, timeout=30)
+    assert b"the word forbids it" in found.stdout
+
+
+def test_a_daemon_that_cannot_serve_is_a_deny(scratch: Scratch) -> None:
+    write_policy(scratch.home)
+    scratch.write_config("this is no TOML")
+    words = [sys.executable, "-I", "-S", str(SCRIPT), "hook", "pre-tool-use", "--client", "claude", *WAIT]
+    found = subprocess.run(words, input=BASH, env=scratch.environment(), capture_output=True, check=False, timeout=30)
+    assert (found.returncode, found.stdout) == (DENIED, b"")
+    assert b"The tool was not run." in found.stderr
+    scratch.hearth("stop")
 
 
 # --- by HTTP
@@ -461,3 +483,29 @@ def test_without_a_policy_a_posted_hook_is_answered_by_silence(scratch: Scratch)
         control.begin_control("hook", event="pre-tool-use", client="claude")
         header, found = control.receive_type("hookAnswer")
     assert (header["policy"], header["exitCode"], found) == (False, 0, b"")
+
+
+# --- the worked example of docs/hooks.md
+
+
+def test_the_worked_example_of_the_page_is_what_happens(scratch: Scratch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text()
+    example = page.partition("## A worked example")[2]
+    scratch.configure({})
+    policy = scratch.config.parent / "policy.toml"
+    policy.write_text(example.partition("```toml\n")[2].partition("```")[0])
+    scratch.start()
+    shown = example.partition("$ echo '")[2]
+    given, _, rest = shown.partition("' |\n")
+    words, _, expected = rest.partition("\n")
+    words = words.strip().removeprefix("hearth ")
+    command = [sys.executable, "-I", "-m", "hearth", *words.split()]
+    found = subprocess.run(
+        command, input=given, env=scratch.environment(), capture_output=True, text=True, check=True, timeout=30
+    )
+    assert found.stdout == expected.partition("```")[0]
+    allowed = given.replace("make release", "make test")
+    found = subprocess.run(
+        command, input=allowed, env=scratch.environment(), capture_output=True, text=True, check=True, timeout=30
+    )
+    assert '"permissionDecision":"allow"' in found.stdout

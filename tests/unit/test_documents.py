@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from hearth.bridge.options import USAGE
+from hearth.cli.daemon.serve import BridgeCommand
 from hearth.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
@@ -63,8 +63,8 @@ def problem(command: str) -> str | None:
         if word.startswith("--"):
             parameters = found.get_params(click.Context(found))
             options = {name for parameter in parameters for name in (*parameter.opts, *parameter.secondary_opts)}
-            # The bridge reads its own.
-            options.update(re.findall(r"--[\w-]+", USAGE) if found.name == "bridge" else ())
+            # Bridge and hook read their own.
+            options.update(re.findall(r"--[\w-]+", found.usage) if isinstance(found, BridgeCommand) else ())
             if not set(word.partition("=")[0].rstrip(".,…").split("|")) <= options:
                 return f"`{command}`: {found.name} has no {word}"
         elif isinstance(found, click.Group):

@@ -132,11 +132,8 @@ def main(argv: list[str]) -> int:
         os.write(1 if end.exit_code == 0 else 2, f"{end}\n".encode())
         return end.exit_code
     policy = options.places.policy_file()
-    if not is_there(policy):
-        return 0
-    client_io.make_whole()
     # Not by way of the interpreter's end, which takes as long as the question.
-    os._exit(HookProcess(options, policy).run())
+    os._exit(HookProcess(options, policy).run() if is_there(policy) else 0)
 
 
 def is_there(policy: str) -> bool:
@@ -166,6 +163,7 @@ class HookProcess:
 
     def run(self) -> int:
         """Return the exit code, after everything is written."""
+        client_io.make_whole()
         start_new_thread(self._expire, ())
         try:
             found = self._ask(self._frame())
@@ -302,8 +300,10 @@ def _receive(sock: "Stream") -> "tuple[dict[str, object], bytes] | None":
         for raw, payload in frames:
             header = jsonlite.read(raw)
             if header.get("type") == "error":
-                advice = "`hearth restart` brings the daemon to this version."
-                raise _Failure(f"the daemon refused: {header.get('message')}; {advice}")
+                said = str(header.get("message"))
+                is_old = said.startswith("unknown frame type")
+                advice = "; `hearth restart` brings the daemon to this version" if is_old else ""
+                raise _Failure(f"the daemon refused: {said}{advice}")
             if header.get("type") == "hookAnswer":
                 return header, payload
     return None

@@ -58,7 +58,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "approve": "policy.approvals",
         "deny": "policy.approvals",
     },
-    "Run": {"serve": "daemon.serve", "bridge": "daemon.serve"},
+    "Run": {"serve": "daemon.serve", "bridge": "daemon.serve", "hook": "daemon.serve"},
 }
 # Verbs that act on the user's whole installation, or on nothing: the option would promise what they do not do.
 WITHOUT_TARGET = frozenset({"demo", "savings", "help", "disconnect", "completion", "token", "version"})

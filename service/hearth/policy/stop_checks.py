@@ -2,7 +2,7 @@
 
 `run` looks, `verdict` decides. A failed check with the action "block" blocks every stop, one with "nudge" only the
 first: an agent that is called again (`stop_hook_active`) has read the message. How many blocks there may be in a row
-is the business of `hub.hooks`.
+is the business of `hub.authorization.hooks`.
 
 Git is run on folders that an agent works in, and their config is the agent's to write. Hence no hook, no file-system
 monitor and no filter of the repository is run, and submodules, whose config git would read, are not entered.

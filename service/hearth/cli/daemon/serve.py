@@ -1,6 +1,6 @@
-"""`hearth serve`, `hearth token` and `hearth bridge`: how clients reach Hearth.
+"""`hearth serve`, `hearth token`, `hearth bridge` and `hearth hook`: how clients reach Hearth.
 
-The command `hearth bridge` here is for the help and for completion: the bridge is run before click is imported.
+The last two commands here are for the help and for completion: bridge and hook are run before click is imported.
 """
 
 import re
@@ -8,6 +8,7 @@ import re
 import click
 from click.core import ParameterSource
 
+from hearth.bridge import hook as hook_program
 from hearth.bridge.options import MODES, USAGE
 from hearth.cli import daemon_choice
 from hearth.cli.daemon_choice import WholeNumber, with_places
@@ -82,9 +83,9 @@ def serve(places: Places, transport: str, http_bind: str, http_port: int, allow_
     return main([*places.arguments(), *more])
 
 
-def described() -> list[tuple[str, str]]:
-    """Return the options of the bridge's own help: the names with their metavar, and the help text."""
-    listed = USAGE.partition("Options:\n")[2].partition("\n\n")[0]
+def described(usage: str = USAGE) -> list[tuple[str, str]]:
+    """Return the options in the help of a bridge or a hook: the names with their metavar, and the help text."""
+    listed = usage.partition("Options:\n")[2].partition("\n\n")[0]
     # A continuation line belongs to the option above it.
     found = re.findall(r"^  (-.+?)  +(.+)$", re.sub(r"\n {6,}", "  ", listed), flags=re.MULTILINE)
     return [(names, " ".join(text.split())) for names, text in found]
@@ -96,6 +97,7 @@ def _option(names: str, text: str) -> click.Option:
         return click.Option(words.split(", "), is_flag=True, help=text)
     kinds: dict[str, click.Choice[str] | click.Path] = {
         "--mode": click.Choice(MODES),
+        "--client": click.Choice(hook_program.CLIENTS),
         "--config": click.Path(dir_okay=False),
         "--socket": click.Path(dir_okay=False),
         "--token-file": click.Path(dir_okay=False),
@@ -107,9 +109,17 @@ def _option(names: str, text: str) -> click.Option:
 class BridgeCommand(click.Command):
     """Command whose options are known to completion only; otherwise the bridge parses them itself."""
 
+    usage = USAGE
+
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the options during completion, else the unparsed arguments."""
-        return [_option(*each) for each in described()] if ctx.resilient_parsing else super().get_params(ctx)
+        return [_option(*each) for each in described(self.usage)] if ctx.resilient_parsing else super().get_params(ctx)
+
+
+class HookVerb(BridgeCommand):
+    """Command whose options the hook parses itself."""
+
+    usage = hook_program.USAGE
 
 
 @click.command(
@@ -132,8 +142,34 @@ def bridge(ctx: click.Context, /, arguments: tuple[str, ...]) -> int:
     """
     from hearth.bridge import main
 
+    return main([*_typed_before(ctx), *arguments])
+
+
+def _typed_before(ctx: click.Context) -> list[str]:
+    """Return the options before the verb that name the daemon."""
     before = ((f"--{name}", ctx.find_root().params.get(name)) for name in ("profile", "config"))
-    return main([word for option, value in before if value for word in (option, value)] + list(arguments))
+    return [word for option, value in before if value for word in (option, value)]
+
+
+@click.command(
+    cls=HookVerb,
+    short_help="Answer a hook of an MCP client by the policy.",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True},
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def hook(ctx: click.Context, /, arguments: tuple[str, ...]) -> int:
+    """Answer a hook of Claude Code, Codex or Gemini CLI by the policy: what these clients run before each tool once
+    `hearth connect CLIENT --hooks` has written it into their settings. Reads the client's JSON on standard input, and
+    answers in the client's own form. Without a policy.toml it does nothing.
+
+    \b
+    Examples:
+      hearth hook pre-tool-use --client claude < call.json
+      hearth hook stop --client codex --token-file ~/dev.token < stop.json
+    """
+    return hook_program.main([*_typed_before(ctx), *arguments])
 
 
 # --- the token of HTTP over TCP

@@ -265,6 +265,10 @@ class DegradedClient:
         elif kind == "hello":
             self._say({"type": "helloAck", "protocol": PROTOCOL_VERSION, "sessionId": "degraded", "secret": "",
                        "daemonId": "degraded", "isOwner": False, "heartbeatSeconds": 5})  # fmt: skip
+        elif kind == "hook":
+            # Not `hookAnswer`: without a daemon nothing is decided, and the hook itself knows whether that is a deny.
+            daemon.consulted()
+            self._say({"type": "error", "message": daemon.reason})
         elif kind == "status":
             self._say({"type": "status", "re": seq}, json.dumps(daemon.status()).encode())
         elif kind in ("tools", "restart", "reload", "shutdown"):
