@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from hearth.policy import guard, shell
-from hearth.policy.captures import NoMatch, Surroundings
+from hearth.policy.captures import NoMatch, Surroundings, shown
 from hearth.policy.model import (
     BUILT_IN,
     NOT_IN_ROLE,
@@ -139,7 +139,7 @@ def _plan_of_role(policy: Policy, role: Role, server: str | None, tool: str) -> 
     if last.outcome == "allow" and all(step.gives for step in steps):
         # Nothing that the arguments say could make a difference.
         steps.clear()
-    is_guarded = last.outcome != "deny" and guard.is_guarded(server, tool)
+    is_guarded = (last.outcome != "deny" or bool(steps)) and guard.is_guarded(server, tool)
     return _Plan(tuple(steps), last, is_guarded and server is None, is_guarded and server is not None)
 
 
@@ -246,7 +246,7 @@ def _commands(values: Mapping[str, object]) -> tuple[shell.SimpleCommand, ...]:
     if not isinstance(command, str):
         raise _Unreadable("there is no command in the arguments")
     if strange := next((key for key in values if key not in _HARMLESS), None):
-        raise _Unreadable(f"the argument {strange!r} may change what the command does")
+        raise _Unreadable(f"the argument {shown(strange)} may change what the command does")
     try:
         return shell.split(command)
     except shell.Unsplittable as exc:

@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 # Stands between server and name in the text that is matched; `matches` refuses names that contain it.
 _BOUNDARY = "\0"
-# Each wildcard multiplies the time of a failing match by the length of the text.
-WILDCARDS_LIMIT = 3
-# Texts beyond this are not compared; clients take tools' names of 64 characters.
-GLOB_CHARACTERS_LIMIT = 512
+# Each wildcard before the end of a pattern multiplies the time of a failing match by the length of the text.
+INNER_WILDCARDS_LIMIT = 2
+# Texts beyond this are not compared. Clients take tools' names of 64 characters; addresses of resources are longer.
+GLOB_CHARACTERS_LIMIT = 2048
 # Longer than any name that a client accepts (64 characters) or any path (4096 bytes).
 PATTERN_CHARACTERS_LIMIT = 1024
 
@@ -40,8 +40,8 @@ def fault(pattern: str) -> str | None:
         return "has characters in it that cannot be seen"
     if "***" in bare:
         return "has three `*` in a row; write `*` or `**`"
-    if len(re.findall(r"\*\*|\*", bare)) > WILDCARDS_LIMIT:
-        return f"has over {WILDCARDS_LIMIT} wildcards"
+    if len(re.findall(r"\*\*?(?!$)", bare)) > INNER_WILDCARDS_LIMIT:
+        return f"has over {INNER_WILDCARDS_LIMIT} wildcards before its end"
     return None
 
 

@@ -181,6 +181,15 @@ def test_a_rule_that_allows_needs_certainty() -> None:
     assert bash(found, "git push -f origin dev").outcome == "deny"
 
 
+def test_the_guard_holds_where_everything_else_is_denied(project: Path) -> None:
+    text = BASE.replace('tools = ["github__*"]', 'tools = ["github__*"]\notherwise = "deny"\ngrants = ["write"]')
+    text += '[permissions.write]\ntool = "Write"\narguments = { file_path = "{path:path}" }\n'
+    found = parse("/x/policy.toml", text.encode())
+    for path, outcome in (("src/a.py", "allow"), (".hearth/policy.toml", "deny"), ("notes.txt", "deny")):
+        raw = json.dumps({"file_path": path}).encode()
+        assert decide(found, "dev", None, "Write", raw, str(project)).outcome == outcome, path
+
+
 # --- commands
 
 
