@@ -214,7 +214,8 @@ def _walk(plan: _Plan, words: Sequence[str], values: Mapping[str, object], aroun
             break
         except NoMatch as exc:
             if not step.gives and not exc.certain:
-                doubt = doubt or _unsure(step, str(exc))
+                unsure = _unsure(step, str(exc))
+                doubt = unsure if doubt is None else stricter(doubt, unsure)
             elif step.gives and not closest and (exc.fits or not exc.certain):
                 closest = f"{step.grant.permission.name}: {exc}"
     else:
