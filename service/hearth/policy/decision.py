@@ -129,7 +129,7 @@ def _plan_of_role(policy: Policy, role: Role, server: str | None, tool: str) -> 
             if rule.tools is not None and rule.tools.matches(server, tool):
                 last = decision
                 break
-        elif rule.grant.permission.tools.matches(server, tool):
+        elif (rule.grant.permission.tools if rule.gives else rule.grant.permission.reach).matches(server, tool):
             if not rule.grant.permission.looks_at_arguments:
                 last = decision
                 break
@@ -153,7 +153,7 @@ def _by_grants(policy: Policy, role: Role, server: str | None, tool: str, steps:
             return decision
         steps.append(_Step(grant, decision, True))
     if server is not None and not any(
-        permission.tools.matches(server, tool) for permission in policy.permissions.values()
+        permission.reach.matches(server, tool) for permission in policy.permissions.values()
     ):
         return Decision("allow", "", f"role {role.name!r} has this tool", role.tools_source)
     reason = f"no rule and no grant of role {role.name!r} covers it"
