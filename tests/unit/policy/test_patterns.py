@@ -69,6 +69,19 @@ def test_a_pattern_that_takes_away_reaches_further_than_one_that_gives() -> None
     assert PatternSet(["github__delete_*"], generous=True).matches("github", "delete_a__b")
 
 
+def test_an_exclusion_from_a_pattern_that_takes_away_is_read_strictly() -> None:
+    denied = PatternSet(["github__**", "!github__get_*"], generous=True)
+    assert not denied.matches("github", "get_file")
+    assert denied.matches("github", "get_a__b")
+
+
+def test_sets_are_equal_if_they_match_alike() -> None:
+    assert PatternSet(["a__*"]) == PatternSet(["a__*"])
+    assert PatternSet(["a__*"]) != PatternSet(["a__*"], generous=True)
+    assert PatternSet(["a__*"]) != PatternSet(["a__*"]).narrowed(EVERYTHING)
+    assert PatternSet(["a__*"]) != "a__*"
+
+
 def test_a_narrowed_set_has_the_names_of_both() -> None:
     both = PatternSet(["github__*"]).narrowed(PatternSet(["*__get_*"])).narrowed(PatternSet(["**", "!*__get_x"]))
     assert both.matches("github", "get_y")
