@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from random import Random
 
+from hearth.policy.template import TEAM
 from hearth.wire.frames import encode
 
 _MESSAGES = [
@@ -36,6 +37,15 @@ CONFIG = [
     b'{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"], "env": {"A": "1"}, "disabled": true}}}',
     b'// a comment\n{"servers": {"a": {"type": "stdio", "command": "a", "cwd": "/tmp",},},}\n',
     b'\xef\xbb\xbf[mcpServers."a b"]\r\ncommand = """x"""\r\nstart_timeout = 1e3\r\n[owner]\r\napprove = "always"\r\n',
+]
+
+POLICY = [TEAM.encode(), b'default_role = "a"\n[roles.a]\ntools = ["x__*"]\n[[rules]]\ntool = "**"\ndecide = "ask"\n']
+
+ARGUMENTS = [
+    b'{"command": "git add -A && git commit -m \'x y\' && git push origin feature/x", "timeout": 5}',
+    b'{"command": "pytest -q tests; make test | npm test || git status", "description": "x"}',
+    b'{"command": "echo \\"$HOME\\" > ~/.config/hearth/policy.toml; cd .hearth && rm -rf *"}',
+    b'{"file_path": "src/a.py", "offset": 1, "content": "x", "paths": [{"path": ".hearth/x"}]}',
 ]
 
 _TOKENS = [

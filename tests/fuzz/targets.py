@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from random import Random
 
-from fuzz.inputs import CONFIG, WIRE
+from fuzz.inputs import ARGUMENTS, CONFIG, POLICY, WIRE
 from hearth.bridge import jsonlite
 from hearth.bridge.client_io import LineSplitter
 from hearth.config.layers import Examination
 from hearth.errors import ConfigError, FrameError, MessageError, TooLarge, WireError
+from hearth.policy.decision import decide
+from hearth.policy.loader import parse as parse_policy
+from hearth.policy.shell import split
 from hearth.wire import json, values
 from hearth.wire.frames import FrameDecoder
 from hearth.wire.lines import AnyItem, Assembler, LineDecoder
@@ -165,12 +168,37 @@ def check_config(data: bytes, random: Random) -> None:
 
 
 # Every parser gets its share of the inputs: (share, what they are made from, what takes them).
+def check_policy(data: bytes, random: Random) -> None:
+    """A policy is read, or its problems are said."""
+    try:
+        parse_policy("/nowhere/policy.toml", data)
+    except ConfigError as error:
+        assert error.problems
+
+
+_TEAM = parse_policy("/nowhere/policy.toml", POLICY[0])
+_GRANTED = {"git", "pytest", "make", "npm", "cargo", "go"}
+
+
+def check_decision(data: bytes, random: Random) -> None:
+    """Every call is decided; what is allowed could be read, and runs nothing but what is granted."""
+    tool = random.choice(["Bash", "Read", "Write", "Other"])
+    decision = decide(_TEAM, "dev", None, tool, data, "/nowhere/work")
+    assert decision.outcome in ("allow", "ask", "deny")
+    assert decision.reason and decision.source
+    if decision.outcome == "allow" and tool == "Bash":
+        commands = split(json.loads(data)["command"])
+        assert {command.words[0] for command in commands} <= _GRANTED
+
+
 TARGETS: list[tuple[float, list[bytes], Callable[[bytes, Random], None]]] = [
-    (0.40, WIRE, check_json),
+    (0.36, WIRE, check_json),
     (0.20, WIRE, check_lines),
     (0.10, WIRE, check_assembler),
     (0.14, WIRE, check_frames),
     (0.10, WIRE, check_sniff),
     (0.04, WIRE, check_splitter),
     (0.02, CONFIG, check_config),
+    (0.005, POLICY, check_policy),
+    (0.035, ARGUMENTS, check_decision),
 ]

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from hearth.policy import guard, shell
-from hearth.policy.captures import NoMatch, Surroundings
+from hearth.policy.captures import NoMatch, Surroundings, shown
 from hearth.policy.model import (
     BUILT_IN,
     NOT_IN_ROLE,
@@ -129,7 +129,7 @@ def _plan_of_role(policy: Policy, role: Role, server: str | None, tool: str) -> 
             if rule.tools is not None and rule.tools.matches(server, tool):
                 last = decision
                 break
-        elif rule.grant.permission.tools.matches(server, tool):
+        elif (rule.grant.permission.tools if rule.gives else rule.grant.permission.reach).matches(server, tool):
             if not rule.grant.permission.looks_at_arguments:
                 last = decision
                 break
@@ -139,7 +139,7 @@ def _plan_of_role(policy: Policy, role: Role, server: str | None, tool: str) -> 
     if last.outcome == "allow" and all(step.gives for step in steps):
         # Nothing that the arguments say could make a difference.
         steps.clear()
-    is_guarded = last.outcome != "deny" and guard.is_guarded(server, tool)
+    is_guarded = (last.outcome != "deny" or bool(steps)) and guard.is_guarded(server, tool)
     return _Plan(tuple(steps), last, is_guarded and server is None, is_guarded and server is not None)
 
 
@@ -153,7 +153,7 @@ def _by_grants(policy: Policy, role: Role, server: str | None, tool: str, steps:
             return decision
         steps.append(_Step(grant, decision, True))
     if server is not None and not any(
-        permission.tools.matches(server, tool) for permission in policy.permissions.values()
+        permission.reach.matches(server, tool) for permission in policy.permissions.values()
     ):
         return Decision("allow", "", f"role {role.name!r} has this tool", role.tools_source)
     reason = f"no rule and no grant of role {role.name!r} covers it"
@@ -214,7 +214,8 @@ def _walk(plan: _Plan, words: Sequence[str], values: Mapping[str, object], aroun
             break
         except NoMatch as exc:
             if not step.gives and not exc.certain:
-                doubt = doubt or _unsure(step, str(exc))
+                unsure = _unsure(step, str(exc))
+                doubt = unsure if doubt is None else stricter(doubt, unsure)
             elif step.gives and not closest and (exc.fits or not exc.certain):
                 closest = f"{step.grant.permission.name}: {exc}"
     else:
@@ -246,7 +247,7 @@ def _commands(values: Mapping[str, object]) -> tuple[shell.SimpleCommand, ...]:
     if not isinstance(command, str):
         raise _Unreadable("there is no command in the arguments")
     if strange := next((key for key in values if key not in _HARMLESS), None):
-        raise _Unreadable(f"the argument {strange!r} may change what the command does")
+        raise _Unreadable(f"the argument {shown(strange)} may change what the command does")
     try:
         return shell.split(command)
     except shell.Unsplittable as exc:

@@ -58,10 +58,12 @@ class PermissionReader:
             self._fail(name, at, 'tool is missing, for example "Bash" or "SERVER__TOOL"')
         if "command" in values and "arguments" in values:
             self._fail(name, (*at, "arguments"), "give either command or arguments")
+        tools = self._tools(name, values.get("tool", ()), (*at, "tool"))
         commands = [self._command(name, text, (*at, "command")) for text in values.get("command", ())]
         return Permission(
             name=name,
-            tools=self._tools(name, values.get("tool", ()), (*at, "tool")),
+            tools=tools,
+            reach=PatternSet(tools.texts, generous=True),
             commands=tuple(command for command in commands if command),
             arguments=self._arguments(name, values["arguments"], (*at, "arguments")) if "arguments" in values else None,
             source=self._source(at),

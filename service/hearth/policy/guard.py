@@ -10,6 +10,7 @@ the policy.
     tools of servers     the same, unless the tool's name says that it reads
 """
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -39,8 +40,6 @@ _PATCHED = re.compile(
 _RAW_TRIGGERS = (b".hearth", b"/hearth", b"\\hearth", b"hearth~", b".claude", b".codex", b".gemini", b"\\u00")
 # Names in one call that are looked at closely. No granted call has more; one with more is refused.
 _NAMES_LIMIT = 1000
-# Nested tables and lists in arguments that are searched; no tool has more.
-_DEPTH_LIMIT = 8
 
 # Programs that write no file of which they are told the name.
 _READERS = frozenset({
@@ -58,21 +57,26 @@ _FOLDER_CHANGERS = frozenset({
 _INTERPRETER = re.compile(r"(?:python|perl|ruby|node|deno|bun|php|lua|awk|gawk|mawk|sed|osascript|pwsh)[0-9.]*")
 # Verbs of Hearth that change its files, a client's or a decision; None for every argument.
 _HEARTH_VERBS: Mapping[str, frozenset[str] | None] = {
-    "approve": None,
+    **dict.fromkeys(("add", "approve", "connect", "deny", "disable", "disconnect", "enable", "import", "install")),
+    **dict.fromkeys(("remove", "role", "setup", "uninstall")),
+    "auth": frozenset({"login", "logout"}),
     "config": frozenset({"edit", "set"}),
-    "connect": None,
-    "deny": None,
-    "disconnect": None,
+    "pack": frozenset({"disable", "enable", "install"}),
     "policy": frozenset({"apply", "init", "trust"}),
-    "role": None,
-    "uninstall": None,
+    "secret": frozenset({"remove", "set"}),
+    "token": frozenset({"rotate"}),
+    "tools": frozenset({"approve", "block", "unblock"}),
 }
+# Commands after which relative paths mean other files.
+_MOVERS = frozenset({"cd", "chdir", "pushd"})
 # Options of `hearth` that may stand before the verb, such as `--profile NAME`, and the verb.
 _WORDS_BEFORE_VERB = 5
 _TOO_MANY = f"the call has over {_NAMES_LIMIT} names to look at"
 # A command that only reads, although it cannot be split: it has a tilde or a glob.
 _PLAIN_READING = re.compile(rf"\s*(?:{'|'.join(sorted(_READERS))})\s[^;&|<>`$()\\\n\r]*")
 _BREAKS = re.compile(r"[\s;&|<>()\[\]{}=,:`'\"]+")
+# Changes of the folder in a command that cannot be split.
+_MOVES_LIMIT = 8
 # Words of a command that are resolved through links; a granted command has fewer.
 _RESOLVED_WORDS_LIMIT = 64
 
@@ -150,16 +154,22 @@ class _Search:
             commands = shell.split(command)
         except shell.Unsplittable:
             return self._in_text(command)
-        for simple in commands:
-            if (found := self._in_words(simple.words)) is not None:
-                return found
+        here = self._protected
+        try:
+            for simple in commands:
+                if (found := self._in_words(simple.words)) is not None:
+                    return found
+                if simple.words[0] in _MOVERS:
+                    self._protected = self._protected.seen_from(simple.words[-1] if len(simple.words) > 1 else "~")
+        finally:
+            self._protected = here
         return None
 
     def _in_words(self, words: Sequence[str]) -> str | None:
         program = words[0].rpartition("/")[2]
         if program in _READERS:
             return None
-        if program == "git" and len(words) > 1 and words[1] in _READING_GIT:
+        if program == "git" and _only_reads(words):
             return None
         if self._protected.has_workspace:
             return _settings("the current folder")
@@ -192,6 +202,8 @@ class _Search:
     def _in_pieces(self, pieces: list[str]) -> str | None:
         if (found := _hearth_verb(pieces)) is not None:
             return found
+        moves = [after for before, after in itertools.pairwise(pieces) if before in _MOVERS][:_MOVES_LIMIT]
+        places = [self._protected, *map(self._protected.seen_from, moves)]
         changes_folders = not _FOLDER_CHANGERS.isdisjoint(pieces)
         for piece in dict.fromkeys(pieces):
             is_folder = changes_folders and piece.startswith(("~", "/"))
@@ -199,21 +211,29 @@ class _Search:
                 continue
             if self._exceeds():
                 return _TOO_MANY
-            if self._protected.include(piece, through_links=False) or (is_folder and self._protected.lie_below(piece)):
+            if any(place.include(piece, through_links=False) for place in places):
+                return _settings(piece)
+            if is_folder and self._protected.lie_below(piece):
                 return _settings(piece)
         return None
 
 
-def _texts(value: object, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield each text in the arguments with the key that it stands under."""
-    if isinstance(value, str):
-        yield key, value
-    elif depth < _DEPTH_LIMIT and isinstance(value, list):
-        for item in value:
-            yield from _texts(item, key, depth + 1)
-    elif depth < _DEPTH_LIMIT and isinstance(value, dict):
-        for name, item in value.items():
-            yield from _texts(item, name, depth + 1)
+def _texts(values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield each text in the arguments with the key that it stands under, however deep."""
+    waiting: list[tuple[str, object]] = list(values.items())
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, str):
+            yield key, value
+        elif isinstance(value, list):
+            waiting.extend((key, item) for item in value)
+        elif isinstance(value, dict):
+            waiting.extend(value.items())
+
+
+def _only_reads(words: Sequence[str]) -> bool:
+    """Tell whether a command of git writes no file of which it is told the name; `--output` does."""
+    return len(words) > 1 and words[1] in _READING_GIT and not any(word.startswith("--o") for word in words)
 
 
 def _hearth_verb(words: Sequence[str]) -> str | None:

@@ -59,10 +59,14 @@ class StopCheck(NamedTuple):
 
 
 class Permission(Record):
-    """Permission `[permissions.NAME]`: the tool that it is about, and templates of the calls that it covers."""
+    """Permission `[permissions.NAME]`: the tool that it is about, and templates of the calls that it covers.
+
+    `tools` is read strictly, for grants; `reach` generously, for rules that take away, and for tools that need a grant.
+    """
 
     name: str
     tools: PatternSet
+    reach: PatternSet
     commands: tuple[CommandTemplate, ...] = ()
     arguments: ArgumentTemplate | None = None
     source: str = BUILT_IN

@@ -7,8 +7,8 @@
 
 A name is matched as the pair (server, own name), not as the joined text: a tool `b__c` of server `a` is told from
 the tool `c` of server `a__b` wherever a pattern has one `__`. Patterns that give access are read strictly, patterns
-that take it away (exclusions, rules that deny or ask) generously: their `*` does not stop at a `__` inside a name, and
-values are compared without case, because some file systems ignore it.
+that take it away (exclusions from `tools`, rules that deny or ask) generously: their `*` does not stop at a `__` inside
+a name, and values are compared without case, because some file systems ignore it.
 """
 
 import re
@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 # Stands between server and name in the text that is matched; `matches` refuses names that contain it.
 _BOUNDARY = "\0"
-# Each wildcard multiplies the time of a failing match by the length of the text.
-WILDCARDS_LIMIT = 3
-# Texts beyond this are not compared; clients take tools' names of 64 characters.
-GLOB_CHARACTERS_LIMIT = 512
+# Each wildcard before the end of a pattern multiplies the time of a failing match by the length of the text.
+INNER_WILDCARDS_LIMIT = 2
+# Texts beyond this are not compared. Clients take tools' names of 64 characters; addresses of resources are longer.
+GLOB_CHARACTERS_LIMIT = 2048
 # Longer than any name that a client accepts (64 characters) or any path (4096 bytes).
 PATTERN_CHARACTERS_LIMIT = 1024
 
@@ -40,8 +40,8 @@ def fault(pattern: str) -> str | None:
         return "has characters in it that cannot be seen"
     if "***" in bare:
         return "has three `*` in a row; write `*` or `**`"
-    if len(re.findall(r"\*\*|\*", bare)) > WILDCARDS_LIMIT:
-        return f"has over {WILDCARDS_LIMIT} wildcards"
+    if len(re.findall(r"\*\*?(?!$)", bare)) > INNER_WILDCARDS_LIMIT:
+        return f"has over {INNER_WILDCARDS_LIMIT} wildcards before its end"
     return None
 
 
@@ -54,14 +54,16 @@ def is_usable(server: str | None, name: str) -> bool:
 class PatternSet:
     """Compiled list of globs over pairs of server and name. Immutable."""
 
-    __slots__ = ("_also", "_excluded", "_included", "texts")
+    __slots__ = ("_also", "_excluded", "_generous", "_included", "texts")
 
     def __init__(self, texts: Iterable[str], generous: bool = False, also: "PatternSet | None" = None) -> None:
         self.texts = tuple(texts)
+        self._generous = generous
         included = [text for text in self.texts if not text.startswith("!")]
         excluded = [text[1:] for text in self.texts if text.startswith("!")]
         self._included = _union(_of_names(text, generous) for text in included)
-        self._excluded = _union(_of_names(text, True) for text in excluded)
+        # An exclusion does the opposite of its list: in a rule that denies, it gives access.
+        self._excluded = _union(_of_names(text, not generous) for text in excluded)
         # Every set of this chain must match: that is how a project narrows.
         self._also = also
 
@@ -78,12 +80,13 @@ class PatternSet:
 
     def narrowed(self, other: "PatternSet") -> "PatternSet":
         """Return the set of the names that are in both."""
-        return PatternSet(self.texts, also=other if self._also is None else self._also.narrowed(other))
+        also = other if self._also is None else self._also.narrowed(other)
+        return PatternSet(self.texts, self._generous, also)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PatternSet):
             return NotImplemented
-        return (self.texts, self._also) == (other.texts, other._also)
+        return (self.texts, self._generous, self._also) == (other.texts, other._generous, other._also)
 
     def __hash__(self) -> int:
         return hash(self.texts)

@@ -39,7 +39,7 @@ class ProtectedFiles:
     def __init__(self, around: Surroundings, policy_path: str) -> None:
         self._around = around
         self._workspace = around.workspace or os.path.abspath(os.sep)
-        self._policy_path = policy_path
+        self._policy_path = _folded(policy_path)
         name = os.path.basename(policy_path).casefold()
         self._other_name = name if _TRIGGER.search(name) is None else None
 
@@ -57,6 +57,10 @@ class ProtectedFiles:
             return through_links and self._begins_with_link(path) and self._is_inside(_real(whole))
         except (OSError, ValueError):  # a NUL, or half of a surrogate pair
             return False
+
+    def seen_from(self, folder: str) -> "ProtectedFiles":
+        """Return the same files as seen from another folder, after a `cd`."""
+        return ProtectedFiles(Surroundings(os.path.join(self._workspace, expanded(folder))), self._policy_path)
 
     def may_include(self, path: str) -> bool:
         """Tell whether a path might lead to a protected file by its name: a quick look, without the workspace."""
@@ -87,7 +91,7 @@ class ProtectedFiles:
     def _is_inside(self, whole: str) -> bool:
         folded = _folded(whole)
         parts = folded.split("/")
-        if any(map(_OWN_FOLDER.fullmatch, parts)) or folded == _folded(self._policy_path):
+        if any(map(_OWN_FOLDER.fullmatch, parts)) or folded == self._policy_path:
             return True
         if len(parts) > 1 and _HOOK_SETTINGS.fullmatch("/".join(parts[-2:])):
             return True
@@ -140,7 +144,6 @@ def _roots(environment: tuple[str | None, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_folded(path) for path in (*found, *map(_real, found))))
 
 
-@lru_cache(maxsize=1024)
 def _folded(path: str) -> str:
     """Return a path as the most lenient file system compares it."""
     path = path.replace(os.sep, "/")

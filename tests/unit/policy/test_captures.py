@@ -1,12 +1,15 @@
 """Typed captures: each kind takes its plain values, and refuses whatever could mean something else."""
 
+import ntpath
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hearth.policy import captures
 from hearth.policy.captures import KINDS, NoMatch, Surroundings, shown
 
 NOWHERE = Surroundings(None)
@@ -122,6 +125,36 @@ def test_a_workspace_behind_a_link_is_the_folder_that_it_leads_to(project: Path,
 
 def test_a_workspace_inside_of_gits_own_folder_grants_no_path(project: Path) -> None:
     assert refused("path", "pre-commit", Surroundings(str(project / ".git" / "hooks")))
+
+
+@pytest.mark.parametrize(
+    ("value", "taken"),
+    [
+        (r"src\a.py", True),
+        ("src/a.py", True),
+        (r"C:\work\a.py", True),
+        (r"C:a.py", False),
+        (r"src\a.py:stream", False),
+        (r"src\..\..\x", False),
+        (r"\\server\share\x", False),
+        (r"\\?\C:\work", False),
+        (r"src\a.py.", False),
+        (r"src \a.py", False),
+        (r"HEARTH~1\policy.toml", False),
+        (r"src\LONGNA~2.TXT", False),
+    ],
+)
+def test_paths_that_windows_reads_otherwise_are_refused(
+    value: str, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Stands for the module os on Windows: only the text of the path is checked here.
+    monkeypatch.setattr(captures, "os", SimpleNamespace(sep="\\", path=ntpath))
+    try:
+        captures._check_path_text(value, "C:\\work")
+    except NoMatch:
+        assert not taken
+    else:
+        assert taken
 
 
 @pytest.mark.parametrize("value", ["x", "test:unit", "a-b_c.d", "1.2.3", "pkg@1"])

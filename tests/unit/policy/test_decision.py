@@ -66,6 +66,14 @@ def test_a_tool_that_a_permission_names_needs_a_grant(otherwise: str, outcome: s
     assert decide(granted, "dev", "github", "merge", None, None).outcome == "allow"
 
 
+def test_a_permission_reaches_further_for_taking_away_than_for_giving() -> None:
+    text = BASE + 'otherwise = "deny"\ngrants = ["close"]\n[permissions.close]\ntool = "github__close_*"\n'
+    found = parse("/x/policy.toml", text.replace("github__*", "github__**").encode())
+    assert decide(found, "dev", "github", "close_it", None, None).outcome == "allow"
+    # Neither granted, nor free because no permission names it.
+    assert decide(found, "dev", "github", "close_a__b", None, None).outcome == "deny"
+
+
 def test_a_grant_with_a_pattern_holds_for_its_values_only() -> None:
     found = policy('grants = ["comment(1*)"]')
     assert decide(found, "dev", "github", "comment", b'{"issue": "12", "body": "x"}', None).outcome == "allow"
@@ -179,6 +187,15 @@ def test_a_rule_that_allows_needs_certainty() -> None:
     found = policy('otherwise = "deny"', rule("allow", 'permission = "push(branch=dev)"'))
     assert bash(found, "git push origin dev").outcome == "allow"
     assert bash(found, "git push -f origin dev").outcome == "deny"
+
+
+def test_the_guard_holds_where_everything_else_is_denied(project: Path) -> None:
+    text = BASE.replace('tools = ["github__*"]', 'tools = ["github__*"]\notherwise = "deny"\ngrants = ["write"]')
+    text += '[permissions.write]\ntool = "Write"\narguments = { file_path = "{path:path}" }\n'
+    found = parse("/x/policy.toml", text.encode())
+    for path, outcome in (("src/a.py", "allow"), (".hearth/policy.toml", "deny"), ("notes.txt", "deny")):
+        raw = json.dumps({"file_path": path}).encode()
+        assert decide(found, "dev", None, "Write", raw, str(project)).outcome == outcome, path
 
 
 # --- commands

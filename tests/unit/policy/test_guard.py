@@ -70,6 +70,15 @@ def test_commands_that_change_no_protected_file_pass(project: Path, policy_path:
         "sed -i x hearth-config/policy.toml",
         "hearth connect claude",
         "/usr/bin/hearth uninstall",
+        "hearth add x -- y",
+        "git diff --output=.hearth/policy.toml",
+        "git log --outp .hearth/policy.toml",
+        "cd .hearth/.. && tee .hearth/x",
+        "cd .. && tee project/.hearth/x",
+        "cd ~/.config && tee hearth/policy.toml",
+        "cd ~/.config; echo x > hearth/policy.toml",
+        "(cd ~/.config/hearth && tee policy.toml)",
+        "pushd .hearth && tee x",
     ],
 )
 def test_commands_that_change_a_protected_file_are_refused(project: Path, policy_path: str, command: str) -> None:
@@ -78,6 +87,21 @@ def test_commands_that_change_a_protected_file_are_refused(project: Path, policy
 
 def test_a_command_as_a_list_of_words_is_searched_too(project: Path, policy_path: str) -> None:
     assert refused(project, policy_path, "Bash", command=["bash", "-lc", "echo x > .hearth/policy.toml"])
+
+
+def test_a_command_that_moves_elsewhere_is_followed(project: Path, policy_path: str, home: Path) -> None:
+    assert refused(project, policy_path, "Bash", command=f"cd {home}/.config && tee hearth/policy.toml")
+    assert refused(project, policy_path, "Bash", command=f"cd {home} && cd .config/hearth && tee x")
+    assert refused(project, policy_path, "Bash", command="cd && tee .config/hearth/x")
+    assert not refused(project, policy_path, "Bash", command=f"cd {project} && npm test")
+    assert not refused(project, policy_path, "Bash", command=f"cd {home} && ls && tee notes")
+
+
+def test_a_path_is_found_however_deep_it_is(project: Path, policy_path: str) -> None:
+    value: object = {"path": ".hearth/x"}
+    for _ in range(500):
+        value = [{"x": value}]
+    assert refused(project, policy_path, "write", "files", items=value)
 
 
 def test_inside_of_a_protected_folder_nothing_but_reading_passes(project: Path, policy_path: str) -> None:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hearth.policy.patterns import (
     EVERYTHING,
     GLOB_CHARACTERS_LIMIT,
+    INNER_WILDCARDS_LIMIT,
     NOTHING,
-    WILDCARDS_LIMIT,
     PatternSet,
     ValueGlob,
     fault,
@@ -67,6 +67,19 @@ def test_an_exclusion_reaches_further_than_an_inclusion() -> None:
 
 def test_a_pattern_that_takes_away_reaches_further_than_one_that_gives() -> None:
     assert PatternSet(["github__delete_*"], generous=True).matches("github", "delete_a__b")
+
+
+def test_an_exclusion_from_a_pattern_that_takes_away_is_read_strictly() -> None:
+    denied = PatternSet(["github__**", "!github__get_*"], generous=True)
+    assert not denied.matches("github", "get_file")
+    assert denied.matches("github", "get_a__b")
+
+
+def test_sets_are_equal_if_they_match_alike() -> None:
+    assert PatternSet(["a__*"]) == PatternSet(["a__*"])
+    assert PatternSet(["a__*"]) != PatternSet(["a__*"], generous=True)
+    assert PatternSet(["a__*"]) != PatternSet(["a__*"]).narrowed(EVERYTHING)
+    assert PatternSet(["a__*"]) != "a__*"
 
 
 def test_a_narrowed_set_has_the_names_of_both() -> None:
@@ -135,7 +148,7 @@ def test_a_glob_that_takes_away_ignores_case_and_width(value: str) -> None:
         ("a***", "three"),
         ("a\u200b", "cannot be seen"),
         ("x" * 2000, "characters"),
-        ("*a" * (WILDCARDS_LIMIT + 1), "wildcards"),
+        ("*a" * (INNER_WILDCARDS_LIMIT + 1), "wildcards"),
     ],
 )
 def test_an_unusable_pattern_has_a_fault(pattern: str, phrase: str) -> None:
@@ -144,6 +157,7 @@ def test_an_unusable_pattern_has_a_fault(pattern: str, phrase: str) -> None:
 
 @pytest.mark.timeout(20)
 def test_the_worst_pattern_and_name_are_compared_within_a_bound() -> None:
-    pattern = "a*" * WILDCARDS_LIMIT + "b"
+    pattern = "a*" * INNER_WILDCARDS_LIMIT + "b"
+    assert fault(pattern) is None
     assert not PatternSet([pattern]).matches("a", "a" * (GLOB_CHARACTERS_LIMIT - 2))
     assert not ValueGlob(pattern.replace("*", "**")).matches("a" * GLOB_CHARACTERS_LIMIT)
