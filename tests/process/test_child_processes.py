@@ -29,7 +29,7 @@ class Child(Process):
     """A process that keeps what it said."""
 
     def __init__(self) -> None:
-        super().__init__("child", self._said, self._gone)
+        super().__init__("child", self._said, self._gone, lambda: None, str)
         self.output = b""
         self.codes: list[int] = []
         self.ended = asyncio.Event()
@@ -42,7 +42,7 @@ class Child(Process):
         self.ended.set()
 
     async def run(self, script: str) -> None:
-        await self.start([sys.executable, "-I", "-S", "-c", script], ENVIRONMENT, "/")
+        await self.start([sys.executable, "-I", "-S", "-c", script], ENVIRONMENT, "/", {})
 
 
 @pytest.fixture
@@ -226,7 +226,7 @@ async def test_what_cannot_be_started_is_an_error_with_the_reason(
     argv: list[str], cwd: str, words: str, child: Child
 ) -> None:
     with pytest.raises(UpstreamError) as caught:
-        await child.start(argv, ENVIRONMENT, cwd)
+        await child.start(argv, ENVIRONMENT, cwd, {})
     assert words in str(caught.value)
     await child.stop()
 
@@ -236,7 +236,7 @@ async def test_a_script_whose_interpreter_is_gone_is_not_said_to_be_missing(tmp_
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
     with pytest.raises(UpstreamError, match="the interpreter in its first line does not exist"):
-        await child.start([str(script)], ENVIRONMENT, "/")
+        await child.start([str(script)], ENVIRONMENT, "/", {})
     await child.stop()
 
 

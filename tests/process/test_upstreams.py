@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parents[1] / "support" / "upstreams"
+from support.daemon import server_command
+
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 Message = dict[str, Any]
 
@@ -22,10 +22,8 @@ class Server:
     """One of the servers, and what a client does to it."""
 
     def __init__(self, name: str, *words: str) -> None:
-        command = [sys.executable, "-I", "-S", str(HERE / f"{name}_server.py"), *words]
-        self.child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
-        )
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.child = subprocess.Popen(server_command(name, *words), **pipes, process_group=0)
         assert self.child.stdin and self.child.stdout
         self.input, self.output = self.child.stdin, self.child.stdout
 
@@ -40,8 +38,7 @@ class Server:
         self.send(json.dumps(message).encode() + b"\n")
 
     def read(self) -> Message:
-        found: Message = json.loads(self.output.readline())
-        return found
+        return json.loads(self.output.readline())
 
     def ask(self, method: str, params: Message | None = None, key: object = 1) -> Message:
         self.write(method, params, key)
@@ -84,8 +81,7 @@ def ledger() -> Iterator[Path]:
 
 def words(answer: Message) -> str:
     """The text of a tool's result."""
-    found: str = answer["result"]["content"][0]["text"]
-    return found
+    return answer["result"]["content"][0]["text"]
 
 
 LEGACY = (
@@ -323,8 +319,7 @@ def test_batching_says_everything_in_arrays(start: Any) -> None:
 
     def ask(method: str, params: Message, key: int) -> list[Any]:
         server.write(method, params, key)
-        found: list[Any] = json.loads(server.output.readline())
-        return found
+        return json.loads(server.output.readline())
 
     assert ask("initialize", {}, 1)[0]["result"]["protocolVersion"] == "2025-03-26"
     notice, said, garbage = ask(
