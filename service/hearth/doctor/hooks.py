@@ -128,32 +128,36 @@ def _of_client(each: ClientHooks, wait: float) -> Iterator[Finding]:
     title, renew = KINDS[each.client].title, f"hearth connect {each.client} --hooks"
 
     def finding(id: str, state: State, message: str, fix: str = renew) -> Finding:
-        return Finding(f"hooks.{id}", state, f"{title}: {message}", fix, each.client)
+        return Finding(id, state, f"{title}: {message}", fix, each.client)
 
     if each.problem:
-        yield finding("broken", "broken", each.problem, "Mend the file: its client cannot read it either.")
+        yield finding("hooks.broken", "broken", each.problem, "Mend the file: its client cannot read it either.")
     elif not each.events:
         if each.is_connected:
-            yield finding("missing", "note", "its own tools (Bash, Edit …) are not held to the policy: it has no hooks")
+            yield finding(
+                "hooks.missing", "note", "its own tools (Bash, Edit …) are not held to the policy: it has no hooks"
+            )
         return
     absent = [name for name in each.wanted if name not in each.events]
     if absent:
-        yield finding("incomplete", "broken", f"{each.path} has no hook of Hearth for {', '.join(absent)}")
+        yield finding("hooks.incomplete", "broken", f"{each.path} has no hook of Hearth for {', '.join(absent)}")
     if each.gone:
-        yield finding("program", "broken", f"its hooks need {each.gone}, which is not there, so that every tool runs")
+        yield finding(
+            "hooks.program", "broken", f"its hooks need {each.gone}, which is not there, so that every tool runs"
+        )
     if each.switch:
         fix = f"Take {each.switch} out of {each.path}, or switch it to the opposite."
         yield finding(
-            "off", "broken", f"{each.switch} in {each.path} switches its hooks off, so that every tool runs", fix
+            "hooks.off", "broken", f"{each.switch} in {each.path} switches its hooks off, so that every tool runs", fix
         )
     if each.untrusted:
         yield finding(
-            "trust",
+            "hooks.trust",
             "broken",
             f"it does not trust its hooks for {', '.join(each.untrusted)}, and does not run them",
             "Start `codex`, type /hooks and trust those of Hearth.",
         )
     if 0 < each.limit <= wait:
         yield finding(
-            "time", "broken", f"it waits {each.limit:g} s for a hook, and the policy takes {wait:g} s (hook_wait)"
+            "hooks.time", "broken", f"it waits {each.limit:g} s for a hook, and the policy takes {wait:g} s (hook_wait)"
         )
