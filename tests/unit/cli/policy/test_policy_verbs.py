@@ -112,7 +112,7 @@ def test_the_page_shows_what_explain_prints(policy_file: Path, home: Path, capsy
     (home / "work" / ".git" / "config").write_text('[remote "origin"]\n')
     words = ["policy", "explain", "--role", "dev", "Bash", "git push origin main", "--workspace", str(home / "work")]
     assert main(words) == 0
-    page = Path(__file__).parents[3] / "docs" / "policy.md"
+    page = Path(__file__).parents[4] / "docs" / "policy.md"
     assert f"```\n{said(capsys)}```" in page.read_text(encoding="utf-8")
 
 
