@@ -169,6 +169,8 @@ class PolicyService:
         else:
             guard.policy = policy
             self._hub.policy.changed()
+        if self.audit:
+            self.audit.set_limits(policy.audit_days, policy.audit_size)
 
     def _make_guard(self, policy: "Policy") -> "Guard":
         # Loaded with the first policy.
