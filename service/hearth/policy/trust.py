@@ -79,7 +79,7 @@ class ProjectPolicies:
 
     def over(self, policy: Policy, folder: str | None) -> Policy:
         """Return the policy that is in force for sessions that began in a folder."""
-        if folder is None:
+        if folder is None or not self._projects:
             return policy
         project = next((self._projects[each] for each in _upwards(folder) if each in self._projects), None)
         if project is None:
@@ -149,6 +149,9 @@ class TrustStore:
                 raise ValueError("it is of another version")
             found = [TrustedProject(folder, str(row["digest"]), float(row["at"])) for folder, row in
                      tree["projects"].items()]  # fmt: skip
+        except NotADirectoryError:
+            # There is no state folder, so that nothing was ever trusted.
+            return []
         except OSError as exc:
             raise refusal("read the trusted projects", self._index, exc) from exc
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
