@@ -168,6 +168,7 @@ class Places:
         self.grants = os.path.join(state_dir(), "grants", self.key)
         self.last_policy = os.path.join(state_dir(), "policy", self.key)
         self.roles = os.path.join(state_dir(), "roles", self.key)
+        self.trusted = os.path.join(state_dir(), "trusted", self.key)
 
     def _move(self, socket: str) -> None:
         """Use another socket. Lock and registry are beside it, as they are beside the default one."""

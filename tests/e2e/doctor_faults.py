@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, read
 from hearth.host import processes
 from hearth.host.folders import make_private
+from support.kernel import until
 
 SERVER = '[mcpServers.demo]\ncommand = "{python}"\nargs = ["-I", "-m", "hearth.demo.server"]\n'
 CLAUDE = "Claude Code"
@@ -247,6 +248,34 @@ def hooks_of(client: str, change: Callable[[Ward], object] = lambda ward: None) 
     return seed
 
 
+def policy(ward: Ward, text: str = "") -> str:
+    """A policy, with more in it."""
+    text = f'{text}default_role = "dev"\n[roles.dev]\ntools = ["**"]\n'
+    return ward.write(ward.path(".config", "hearth", "policy.toml"), text)
+
+
+def waiting_policy(ward: Ward) -> None:
+    past = time.time() - 10
+    path = policy(ward, 'apply = "manual"\n')
+    os.utime(path, (past, past))
+    ward.light()
+    os.utime(policy(ward, 'apply = "manual"\n\n'), (past, past))
+    until(lambda: ward.home.json("status", "--json")["policy"]["waiting"], "the change waits")
+
+
+def open_role_tokens(ward: Ward) -> None:
+    policy(ward)
+    assert ward.home.run("role", "token", "dev").returncode == 0
+    os.chmod(os.path.join(ward.state, "roles", "mcp", "tokens.json"), 0o644)
+
+
+def changed_project(ward: Ward) -> None:
+    path = ward.write(ward.path("shop", ".hearth", "policy.toml"), '[[rules]]\ntool = "Bash"\ndecide = "ask"\n')
+    done = ward.home.run("policy", "trust", ward.path("shop"), "--yes")
+    assert done.returncode == 0, done.stderr
+    ward.write(path, "")
+
+
 def rewritten(path: str, change: Callable[[Any], object]) -> Callable[[Ward], object]:
     """A client's JSON file is changed."""
 
@@ -342,6 +371,10 @@ FAULTS = [
         "Remove one of the two",
     ),
     Fault("clients.leftover", removed_file_of_a_client, "hearth disconnect claude-code"),
+    Fault("policy.broken", lambda ward: policy(ward, "defaut_role = 1\n"), "hearth policy check"),
+    Fault("policy.waits", waiting_policy, "hearth policy apply"),
+    Fault("policy.tokens", open_role_tokens, "chmod 600", mended=True),
+    Fault("policy.project", changed_project, "hearth policy trust"),
     Fault(
         "hooks.missing",
         hooks_of("gemini", rewritten(".gemini/settings.json", lambda tree: tree.pop("hooks"))),
@@ -361,7 +394,7 @@ FAULTS = [
     ),
     Fault(
         "hooks.time",
-        hooks_of("gemini", lambda ward: ward.write(ward.path(".config", "hearth", "policy.toml"), "hook_wait = 300\n")),
+        hooks_of("gemini", lambda ward: policy(ward, "hook_wait = 300\n")),
         "hearth connect gemini --hooks",
     ),
     Fault(

@@ -1,5 +1,7 @@
 """Roles of sessions: what each sees and may call, and the ways to get another role that are refused."""
 
+import json
+
 import pytest
 
 from support.clients import FramesClient
@@ -110,3 +112,12 @@ def test_without_a_policy_nothing_of_it_is_loaded_or_written(scratch: Scratch) -
     assert "policy" not in scratch.status()
     state = scratch.home / ".local" / "state" / "hearth"
     assert not {"audit", "grants", "policy", "roles"} & {each.name for each in state.iterdir()}
+
+
+def test_sessions_are_shown_with_the_role_in_force(team: Team) -> None:
+    lead, dev = team.client("tl"), team.client()
+    done = team.person("sessions", "--json")
+    assert [each["role"] for each in json.loads(done.stdout)] == ["tl", "dev"]
+    assert "roles tl, dev (default), desk" in team.person("status").stdout
+    lead.close()
+    dev.close()

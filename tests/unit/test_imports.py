@@ -24,7 +24,7 @@ ARROWS = {
     "server": set(),
     "daemon": {"config", "host", "hub", "masking", "mcp", "packs", "policy", "registry", "secrets",
                "wire", "write_batch"},
-    "doctor": {"clients", "config", "control_client", "findings", "host", "ops", "output", "registry",
+    "doctor": {"clients", "config", "control_client", "findings", "host", "ops", "output", "policy", "registry",
                "secret_patterns", "secrets", "upstreams"},
     "ops": {"clients", "config", "control_client", "host", "mcp", "output", "secret_patterns", "secrets",
             "stdio_client", "upstreams"},

@@ -85,6 +85,14 @@ def endpoint_of(entry: registry.RegistryEntry, places: Places) -> str:
     return entry.endpoint if is_there else places.socket
 
 
+def check_person(places: Places, what: str) -> None:
+    """Raise Refused if this process runs below an agent of the running daemon: `what` is for a person."""
+    daemon = find(places)
+    if daemon is not None:
+        with daemon.control() as control:
+            control.command("person", what=what)
+
+
 def document(places: Places) -> dict[str, Any]:
     """Return the status document, the daemon's own if it runs. Raises Unreachable if that daemon does not answer."""
     daemon = find(places)

@@ -3,7 +3,8 @@
 A `stat` finds a change of the file: with each tick, hello, control request and, every `LOOK_SECONDS`, with a call.
 A new policy is parsed whole and swapped whole; a mistake keeps the last good one and is reported. A start with a broken
 file takes the copy of the last good one, and without a copy asks a person about everything. With `apply = "manual"` a
-change waits for `hearth policy apply`. Nothing of `hearth.policy` is imported before there is a file.
+change waits for `hearth policy apply`. The list of trusted projects is looked at as often as the file. Nothing of
+`hearth.policy` is imported before there is a file.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from hearth.hub.authorization.hooks import HookService
     from hearth.policy.audit import AuditLog
     from hearth.policy.model import Policy
+    from hearth.policy.trust import TrustStore
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +53,7 @@ class PolicyService:
         self.waiting: str | None = None
         self.audit: AuditLog | None = None
         self._hooks: HookService | None = None
+        self._trust: TrustStore | None = None
         if signature(self._path) is not None:
             self._file.about_to_be_read()
             self._load(is_start=True)
@@ -65,16 +68,18 @@ class PolicyService:
     def look(self) -> None:
         """Look for a change of the file."""
         self._file.look()
+        self._look_at_projects()
 
     def look_at_once(self) -> None:
         """Look for a change of the file, and do not wait for one that was written a while ago."""
         self._file.look_at_once()
+        self._look_at_projects()
 
     def _look_sometimes(self) -> None:
         now = time.monotonic()
         if now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
-            self._file.look_at_once()
+            self.look_at_once()
 
     def _changed(self) -> None:
         self._file.about_to_be_read()
@@ -145,6 +150,8 @@ class PolicyService:
         self._load(wanted=self.waiting)
         if self.error:
             raise Refused(self.error)
+        if self.waiting:
+            raise Refused(f"{self._path} was edited again in the meantime; its digest is {self.waiting[:12]} now")
         return f"{self._path} is in force"
 
     def close(self) -> None:
@@ -162,6 +169,8 @@ class PolicyService:
         else:
             guard.policy = policy
             self._hub.policy.changed()
+        if self.audit:
+            self.audit.set_limits(policy.audit_days, policy.audit_size)
 
     def _make_guard(self, policy: "Policy") -> "Guard":
         # Loaded with the first policy.
@@ -175,6 +184,7 @@ class PolicyService:
         from hearth.policy.audit import AuditLog
         from hearth.policy.grants import GrantStore
         from hearth.policy.role_tokens import RoleTokens
+        from hearth.policy.trust import TrustStore
 
         places, seam = self._places, self._hub.policy
         self.audit = self.audit or AuditLog(places.audit)
@@ -190,11 +200,26 @@ class PolicyService:
         )
         guard = Guard(policy, approvals, recorder, RoleTokens(places.role_tokens()), self._look_sometimes)
         self._hooks = HookService(HookDecider(guard, self._hub, recorder, self.attributed))
+        self._trust = TrustStore(places.trusted)
+        self._read_projects(guard, self._trust)
         return guard
+
+    def _look_at_projects(self) -> None:
+        """Look for a change of what is trusted, and apply it."""
+        guard = self.guard
+        if guard and self._trust and self._trust.changed():
+            self._read_projects(guard, self._trust)
+            self._hub.policy.changed()
+
+    def _read_projects(self, guard: "Guard", trust: "TrustStore") -> None:
+        try:
+            guard.projects = trust.policies()
+        except FileAccessError as exc:
+            log.error("trusted projects cannot be read, the former ones stay reason=%s", exc)
 
     def hooks(self) -> "HookService | None":
         """Return the service that answers hooks; None without a policy."""
-        self._file.look_at_once()
+        self.look_at_once()
         return self._hooks
 
     # --- attribution

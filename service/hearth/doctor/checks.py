@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hearth.control_client import service_state
-from hearth.doctor import clients, daemon, endpoints, environment, hooks, installation, secrets, servers
+from hearth.doctor import clients, daemon, endpoints, environment, hooks, installation, policy, secrets, servers
 from hearth.doctor.context import CheckContext
 from hearth.findings import Finding, FixName, without_consequences
 from hearth.host import system
@@ -139,6 +139,11 @@ CHECKS: dict[str, Check] = {
     "clients.own": Check("an entry runs a server of its own that Hearth has, too"),
     "clients.twice": Check("two entries of a file lead to the same server"),
     "clients.leftover": Check("a connection is on record whose file or entry is gone"),
+    "policy.state": Check("the policy, or that there is none"),
+    "policy.broken": Check("the policy cannot be used: file, line, key and the nearest right name"),
+    "policy.waits": Check("a change of the policy waits for `hearth policy apply`"),
+    "policy.tokens": Check("a file of role tokens, or their folder, is open to others", "close"),
+    "policy.project": Check("the policy of a trusted project is not what was trusted, or what is trusted is unknown"),
     "hooks.state": Check("the clients whose own tools are held to the policy, or that there is none"),
     "hooks.missing": Check("there is a policy, and a connected client has no hooks that ask it"),
     "hooks.incomplete": Check("a client's file lacks hooks for some events"),
@@ -192,6 +197,7 @@ GROUPS = (
     _group("port", endpoints.look_at_port, endpoints.judge_port),
     _group("daemon", daemon.look, daemon.judge),
     _group("clients", clients.look, clients.judge),
+    _group("policy", policy.look, policy.judge),
     _group("hooks", hooks.look, hooks.judge),
 )
 

@@ -5,7 +5,7 @@ asks, if there is one: its request is put to the owner (`client_requests.obtain_
 servers is plain values: the status line, `hearth status --json`, metrics. Does no I/O.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -114,13 +114,20 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def describe(sessions: Sessions, servers: Iterable[Server], suspended: int) -> dict[str, object]:
-    """Return sessions and servers for `hearth status --json`."""
+def describe(
+    sessions: Sessions, servers: Iterable[Server], suspended: int, role_of: Callable[[Session], str] | None = None
+) -> dict[str, object]:
+    """Return sessions and servers for `hearth status --json`. `role_of` is there with a policy: the role in force."""
     owner = sessions.owner
     upstreams = [server.describe() for server in servers]
     failed = [{key: each[key] for key in ("name", "error")} for each in upstreams if each["state"] == FAILED]
     described = [
-        {**session.describe(), "isOwner": session is owner, "failed": _failed_of(session, failed)}
+        {
+            **session.describe(),
+            **({"role": role_of(session)} if role_of else {}),
+            "isOwner": session is owner,
+            "failed": _failed_of(session, failed),
+        }
         for session in sessions
     ]
     return {"owner": owner.id if owner else None, "sessions": described, "parked": suspended, "upstreams": upstreams}

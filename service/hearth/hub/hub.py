@@ -376,4 +376,6 @@ class Hub:
 
     def describe(self) -> dict[str, object]:
         """Return sessions and servers for `hearth status --json`."""
-        return control_api.describe(self.sessions, self.servers.values(), len(self._suspended_calls))
+        guard = self.policy.guard
+        role_of = guard.role_name if guard else None
+        return control_api.describe(self.sessions, self.servers.values(), len(self._suspended_calls), role_of)

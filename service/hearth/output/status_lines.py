@@ -62,10 +62,27 @@ def _facts(document: Document) -> list[str]:
         "servers in": document.get("containment"),
         "degraded": document.get("degraded"),
         "config refused": document.get("configError"),
+        "policy": _policy_sentence(document.get("policy")),
     }
     shown = {name: clean(str(value)) for name, value in facts.items() if value}
     size = max(map(len, shown), default=0)
     return [f"  {name.ljust(size)}  {value}" for name, value in shown.items()]
+
+
+def _policy_sentence(policy: object) -> str:
+    """Return the policy in one line: its roles, calls that wait, a change that waits, a mistake in its file."""
+    if not isinstance(policy, Mapping):
+        return ""
+    default = policy.get("defaultRole")
+    roles = (f"{name} (default)" if name == default else str(name) for name in policy.get("roles") or ())
+    parts = [f"roles {', '.join(roles)}"]
+    if pending := int(policy.get("pending") or 0):
+        parts.append(f"{count(pending, 'call')} waiting for a decision (`hearth approvals`)")
+    if waiting := policy.get("waiting"):
+        parts.append(f"a change waits: {str(waiting)[:12]} (`hearth policy apply`)")
+    if policy.get("error"):
+        parts.append(f"the file is broken, and the last good one in force: {policy['error']}")
+    return "; ".join(parts)
 
 
 def lost_ports(document: Document) -> list[str]:

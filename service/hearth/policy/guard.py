@@ -62,7 +62,7 @@ _HEARTH_VERBS: Mapping[str, frozenset[str] | None] = {
     "auth": frozenset({"login", "logout"}),
     "config": frozenset({"edit", "set"}),
     "pack": frozenset({"disable", "enable", "install"}),
-    "policy": frozenset({"apply", "init", "trust"}),
+    "policy": frozenset({"apply", "init", "trust", "untrust"}),
     "secret": frozenset({"remove", "set"}),
     "token": frozenset({"rotate"}),
     "tools": frozenset({"approve", "block", "unblock"}),

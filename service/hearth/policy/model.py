@@ -176,6 +176,8 @@ class Policy(Record):
     apply: Literal["auto", "manual"] = "auto"
     notify: bool = True
     max_blocks: int = 5
+    audit_days: int = 90
+    audit_size: int = 256 * 1024 * 1024
     # Policy of a project, whose decisions count where they are stricter.
     narrowed_by: "Policy | None" = None
 

@@ -14,6 +14,8 @@ SETTINGS = (
     "apply",
     "notify",
     "max_blocks",
+    "audit_days",
+    "audit_size",
 )
 
 

@@ -166,3 +166,20 @@ def test_servers_and_their_failures_fit_the_terminal_with_their_names_whole() ->
     for lines in (upstream_lines(upstreams, 80), sessions_text(running(upstreams=upstreams), 80)):
         assert all(len(line) <= 80 for line in lines)
         assert any(line.startswith(f"{LONG} failed: it fell over") for line in lines)
+
+
+POLICY = {"roles": ["tl", "dev"], "defaultRole": "dev", "error": None, "waiting": None, "pending": 0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "policy   roles tl, dev (default)"),
+        ({"pending": 1}, "roles tl, dev (default); 1 call waiting for a decision (`hearth approvals`)"),
+        ({"waiting": "3f9a01c24b7700"}, "; a change waits: 3f9a01c24b77 (`hearth policy apply`)"),
+        ({"error": "policy.toml:3: no"}, "; the file is broken, and the last good one in force: policy.toml:3: no"),
+    ],
+)
+def test_a_policy_is_one_line_with_whatever_waits(changes: dict[str, object], line: str) -> None:
+    assert line in text(policy={**POLICY, **changes})
+    assert "policy" not in text()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hearth.errors import ConfigError
 from hearth.paths import Places
+from hearth.policy.audit_store import DAYS_BY_DEFAULT, SIZE_BYTES_BY_DEFAULT
 from hearth.policy.decision import decide, sees
 from hearth.policy.loader import FILE_LIMIT_BYTES, everything_asked, file_of, narrow, parse
 from hearth.policy.model import Policy, StopCheck
@@ -264,3 +265,14 @@ def test_without_a_readable_policy_a_person_is_asked_about_everything() -> None:
         decision = decide(policy, policy.default_role, server, tool, b"{}", "/w")
         assert (decision.outcome, decision.level, decision.reason) == ("ask", "human", "policy.toml:3: is wrong")
     assert decide(policy, "tl", "a", "x", None, None).outcome == "deny"
+
+
+def test_the_bounds_of_the_audit_log_are_settings() -> None:
+    text = b'default_role = "a"\naudit_days = 7\naudit_size = "8 MiB"\n[roles.a]\n'
+    policy = parse(PATH, text)
+    assert (policy.audit_days, policy.audit_size) == (7, 8 * 1024 * 1024)
+    policy = parse(PATH, b'default_role = "a"\n[roles.a]\n')
+    assert (policy.audit_days, policy.audit_size) == (DAYS_BY_DEFAULT, SIZE_BYTES_BY_DEFAULT)
+    for wrong in (b"audit_days = 0", b'audit_size = "1 KiB"', b"audit_days = 1.5"):
+        with pytest.raises(ConfigError, match=f"policy.toml:1: audit_{wrong[6:10].decode()}"):
+            parse(PATH, wrong + b"\n" + text.replace(b"audit_days = 7\naudit_size", b"# "))

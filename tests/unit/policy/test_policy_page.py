@@ -37,6 +37,20 @@ def keys_under(heading: str) -> set[str]:
     return {name for row in rows for name in re.findall(r"`([a-z_.]+)`", row)}
 
 
+APPROVALS = (Path(__file__).parents[3] / "docs" / "approvals.md").read_text(encoding="utf-8")
+
+
+def test_the_worked_example_of_approvals_is_asked_by_the_line_that_the_page_names() -> None:
+    (text,) = re.findall(r"^```toml\n(.*?)^```", APPROVALS, re.MULTILINE | re.DOTALL)
+    policy = parse("/c/policy.toml", text.encode())
+    found = decide(policy, "dev", "github", "merge_pull_request", b'{"number": 7}', None)
+    assert f"ask the {found.level}: {found.reason}\n  {found.source}: decide" in APPROVALS
+    settings = dict(re.findall(r"^\| `(\w+)` \| (\d+) s \|", APPROVALS, re.MULTILINE))
+    assert {name: float(value) for name, value in settings.items()} == {
+        name: getattr(policy, name) for name in ("approval_wait", "lead_timeout", "approval_timeout", "hook_wait")
+    }
+
+
 def test_the_page_has_examples() -> None:
     assert len(BLOCKS) >= 6
     assert len(EXAMPLES) == 3

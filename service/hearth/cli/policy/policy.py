@@ -1,4 +1,7 @@
-"""`hearth policy check|show|explain|init`: the policy file, read by this command and not by a daemon."""
+"""`hearth policy check|show|explain|init`: the policy file, read by this command and not by a daemon.
+
+`trust` has the verbs by which a person lets something count.
+"""
 
 import json
 import os
@@ -11,6 +14,7 @@ from click.shell_completion import CompletionItem
 from hearth.cli import daemon_choice
 from hearth.cli.daemon_choice import with_places
 from hearth.cli.messages import completed, json_option, json_text, note, print_json, suggestion, tell
+from hearth.cli.policy import trust
 from hearth.config.loader import read_file
 from hearth.errors import ConfigError, Refused
 from hearth.host import edited_files
@@ -21,6 +25,7 @@ from hearth.policy import show as policy_show
 from hearth.policy.decision import decide
 from hearth.policy.model import BUILT_IN, Decision, Policy
 from hearth.policy.template import TEMPLATES
+from hearth.policy.trust import TrustStore, project_file
 
 # Clients' own tools, for completion, with the argument that a text which is not JSON stands for.
 OWN_TOOLS = {"Bash": "command", "Read": "file_path", "Edit": "file_path", "Write": "file_path"}
@@ -39,7 +44,12 @@ def policy() -> None:
       hearth policy check              is it right? (exit code 2 if not)
       hearth policy show               who may do what
       hearth policy explain --role dev Bash 'git push origin main'
+      hearth policy trust              let the policy of this project count
     """
+
+
+for _verb in (trust.apply, trust.trust, trust.untrust):
+    policy.add_command(_verb)
 
 
 def _read(path: str) -> Policy | None:
@@ -198,6 +208,7 @@ def explain(
     path = loader.file_of(places)
     found = _read(path)
     server, name = split_tool(tool, daemon_choice.served(places))
+    narrowing = _narrowing(places, project, os.path.abspath(workspace))
     raw = _raw(name if server is None else None, sys.stdin.read() if arguments == "-" else arguments)
     if found is None:
         decision, role = Decision("allow", "", f"there is no policy: {path} does not exist", BUILT_IN), role or ""
@@ -206,16 +217,16 @@ def explain(
         if role not in found.roles:
             hint = suggestion(role, found.roles, f"Known: {', '.join(found.roles)}.")
             raise click.UsageError(f"There is no role {role!r} in {path}. {hint}")
-        decision = decide(_narrowed(found, project), role, server, name, raw, os.path.abspath(workspace))
-    line = _line_of(decision.source, path, project)
+        narrowed = _narrowed(found, *narrowing) if narrowing else found
+        decision = decide(narrowed, role, server, name, raw, os.path.abspath(workspace))
+    line = _line_of(decision.source, path, narrowing[1] if narrowing else b"")
     document = {"role": role, "server": server, "tool": name, **decision._asdict(), "line": line}
     lines = [f"{_said(decision)}: {table.clean(_reason(decision, name, role))}"]
     if decision.source != BUILT_IN:
         lines.append(f"  {decision.source}: {table.clean((line or '').strip())}")
     tell(as_json, document, *lines)
-    trusted = os.path.join(workspace, loader.PROJECT_FOLDER, loader.FILE_NAME)
-    if not project and not as_json and os.path.exists(trusted):
-        note(f"{trusted} is not counted here; say --project {trusted} to count it")
+    if not project and not as_json:
+        _note_untrusted(places, os.path.abspath(workspace))
 
 
 def split_tool(tool: str, servers: Iterable[str]) -> tuple[str | None, str]:
@@ -235,21 +246,38 @@ def _raw(own_tool: str | None, arguments: str | None) -> bytes | None:
     return arguments.encode("utf-8", "surrogateescape")
 
 
-def _narrowed(found: Policy, project: str | None) -> Policy:
-    if project is None:
-        return found
-    # The folder tells a project's policy from the user's own, wherever the draft lies.
-    path = os.path.join(os.path.dirname(os.path.abspath(project)), loader.PROJECT_FOLDER, loader.FILE_NAME)
-    return loader.narrow(found, loader.parse(path, read_file(project, loader.FILE_LIMIT_BYTES) or b""))
+def _narrowing(places: Places, project: str | None, workspace: str) -> tuple[str, bytes] | None:
+    """Return the folder and the bytes of the project's policy that counts: the named one, else the trusted one."""
+    if project:
+        folder = os.path.dirname(os.path.abspath(project))
+        return folder, read_file(project, loader.FILE_LIMIT_BYTES) or b""
+    store = TrustStore(places.trusted)
+    trusted = store.find(workspace)
+    return (trusted.folder, store.copy(trusted)) if trusted else None
 
 
-def _line_of(source: str, path: str, project: str | None) -> str | None:
+def _narrowed(found: Policy, folder: str, data: bytes) -> Policy:
+    # The path tells a project's policy from the user's own, wherever a draft lies.
+    return loader.narrow(found, loader.parse(project_file(folder), data))
+
+
+def _note_untrusted(places: Places, workspace: str) -> None:
+    """Say that a project's file does not count, or not as it is now."""
+    trusted = TrustStore(places.trusted).find(workspace)
+    if trusted and trusted.state() == "changed":
+        note(f"{trusted.path} has changed since it was trusted; the trusted copy counts")
+    elif trusted is None and os.path.exists(path := project_file(workspace)):
+        note(f"{path} is not trusted, and not counted here; say --project {path} to count it")
+
+
+def _line_of(source: str, path: str, project: bytes) -> str | None:
     """Return the text of the line that decided; None if no file has it."""
     name, colon, number = source.rpartition(":")
-    file = project if name.startswith(f"{loader.PROJECT_FOLDER}/") else path
-    if not colon or file is None:
+    if not colon:
         return None
-    lines = (read_file(file, loader.FILE_LIMIT_BYTES) or b"").decode("utf-8", "replace").splitlines()
+    is_project = name.startswith(f"{loader.PROJECT_FOLDER}/")
+    data = project if is_project else read_file(path, loader.FILE_LIMIT_BYTES) or b""
+    lines = data.decode("utf-8", "replace").splitlines()
     return lines[int(number) - 1] if int(number) <= len(lines) else None
 
 

@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 from hearth.cli.daemon.logs import span
 from hearth.cli.daemon_choice import places_of, with_places
 from hearth.cli.messages import complain, completed, json_option, tell
+from hearth.control_client import running_daemon
 from hearth.errors import FileAccessError, HearthError, Refused
 from hearth.host import private_files
 from hearth.host.folders import make_private, refusal
@@ -66,6 +67,7 @@ def token(
         raise click.UsageError("A role has a name: say which one the token is for.")
     if out is not None and os.path.lexists(out):
         raise _exists(out)
+    running_daemon.check_person(places, "`hearth role token`")
     tokens = RoleTokens(places.role_tokens())
     text = tokens.issue(role, agent_id, seconds, label)
     path = os.path.abspath(out or os.path.join(places.roles, f"{safe_name(role)}-{token_id(text)}.token"))
@@ -162,6 +164,7 @@ def revoke(places: Places, ids: tuple[str, ...], as_json: bool) -> int:
       hearth role revoke 3f2a9c41d07b
       hearth role revoke $(hearth role list --json | jq -r '.[] | select(.role == "tl") | .id')
     """
+    running_daemon.check_person(places, "`hearth role revoke`")
     tokens = RoleTokens(places.role_tokens())
     revoked, problems = [], []
     for id in ids:

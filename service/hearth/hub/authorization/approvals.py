@@ -29,6 +29,7 @@ from hearth.masking import escaped, everywhere
 from hearth.policy.decision import decide
 from hearth.policy.grants import ALWAYS, ONCE, SESSION, CallGrant, GrantKey, GrantStore
 from hearth.policy.model import Decision, Policy
+from hearth.policy.trust import workspace_of
 from hearth.wire import json, values
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,11 @@ _SCHEMA = {
 
 
 class Asker(NamedTuple):
-    """Principal that makes a call, with what is shown of it. `session` is empty for a hook without a session."""
+    """Principal that makes a call, with what is shown of it. `session` is empty for a hook without a session.
+
+    Paths are relative to `workspace`. `origin` is the folder that the session began in: an agent that moves elsewhere
+    stays under the policy of its project.
+    """
 
     principal: str
     role: str
@@ -59,6 +64,7 @@ class Asker(NamedTuple):
     client: str = ""
     agent: str = ""
     workspace: str | None = None
+    origin: str | None = None
 
 
 class Approver(NamedTuple):
@@ -125,6 +131,9 @@ class RoleSource(Protocol):
 
     def role_name(self, session: Session) -> str:
         """Return the name of a session's role."""
+
+    def policy_for(self, origin: str | None) -> Policy:
+        """Return the policy for sessions that began in a folder, narrowed by that of a trusted project."""
 
 
 # Writes one decision to the audit trail; returns when it is on disk.
@@ -268,8 +277,9 @@ class Approvals:
         if action == "approve":
             if scope != ONCE:
                 raise Refused("a lead approves one call; for the session or for always, a person does")
-            key = approval.key
-            own = decide(policy, role, key.server or None, key.tool, approval.arguments, approval.asker.workspace)
+            key, asker = approval.key, approval.asker
+            policy = self.roles.policy_for(asker.origin)
+            own = decide(policy, role, key.server or None, key.tool, approval.arguments, asker.workspace)
             if own.outcome != "allow":
                 raise Refused(f"role {role!r} may not do this unasked itself: escalate it, or deny it")
 
@@ -339,20 +349,3 @@ class Approvals:
         outcome = Settlement("expired", "nobody decided in time", "", "timeout")
         self._spawn(self._record(approval, outcome))  # type: ignore[arg-type]  # every recorder is a coroutine function
         self._end(approval, outcome)
-
-
-@functools.lru_cache(maxsize=256)
-def workspace_of(cwd: str | None) -> str | None:
-    """Return the folder of the repository that a folder is in, or the folder itself."""
-    import os.path
-
-    if cwd is None:
-        return None
-    folder = path = os.path.realpath(cwd)
-    while True:
-        if os.path.exists(os.path.join(path, ".git")):
-            return path
-        parent = os.path.dirname(path)
-        if parent == path:
-            return folder
-        path = parent

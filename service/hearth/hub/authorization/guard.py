@@ -7,7 +7,8 @@ The rules:
 2. Lists contain what the role may see (`Guard.visible`). A request is authorised once its target is known, whatever way
    it was found (`Guard.authorize`): a list that was filtered proves nothing.
 3. A decision holds for one policy object. A call that waited is decided again when it is sent.
-4. A call that must be asked waits for `approval_wait`, then is answered with "pending"; the same call again takes the
+4. A trusted project's policy narrows the policy of sessions that began in it (`Guard.policy_for`).
+5. A call that must be asked waits for `approval_wait`, then is answered with "pending"; the same call again takes the
    grant. The server `policy` is for leads and people, and is always allowed to them.
 """
 
@@ -35,6 +36,7 @@ from hearth.wire import json, values
 
 if TYPE_CHECKING:
     from hearth.policy.role_tokens import RoleTokens
+    from hearth.policy.trust import ProjectPolicies
 
 log = logging.getLogger(__name__)
 
@@ -91,9 +93,11 @@ class Permit:
 
     __slots__ = ("asker", "decision", "digest", "grant", "guard", "key", "policy", "server", "started", "tool")
 
-    def __init__(self, guard: "Guard", asker: Asker, server: str, tool: str, digest: str, decision: Decision) -> None:
+    def __init__(
+        self, guard: "Guard", policy: Policy, asker: Asker, server: str, tool: str, digest: str, decision: Decision
+    ) -> None:
         self.guard = guard
-        self.policy = guard.policy
+        self.policy = policy
         self.asker = asker
         self.server = server
         self.tool = tool
@@ -131,6 +135,12 @@ class Guard:
         self.recorder = recorder
         self._tokens = tokens
         self._look = look
+        # Policies of trusted projects, if there are any.
+        self.projects: ProjectPolicies | None = None
+
+    def policy_for(self, origin: str | None) -> Policy:
+        """Return the policy for sessions that began in a folder, narrowed by that of a trusted project."""
+        return self.projects.over(self.policy, origin) if self.projects else self.policy
 
     # --- roles
 
@@ -143,7 +153,7 @@ class Guard:
 
     def role(self, session: Session) -> Role | None:
         """Return a session's role; None if the policy no longer has it: then nothing is allowed."""
-        return self.policy.roles.get(self.role_name(session))
+        return self.policy_for(session.cwd).roles.get(self.role_name(session))
 
     def admit(self, claimed: str | None, token: str | None) -> tuple[str | None, str | None]:
         """Return the role and agent id that a token proves, for a session that begins. Raises Refused."""
@@ -172,6 +182,7 @@ class Guard:
             session.id,
             session.client.get("name", ""),
             session.agent_id or "",
+            session.cwd,
             session.cwd,
         )
 
@@ -221,7 +232,8 @@ class Guard:
             return
         tool = values.text(target.changes.get("name")) or ""
         former = call.permit if isinstance(call.permit, Permit) else None
-        if former is not None and former.policy is self.policy and (former.server, former.tool) == (server.name, tool):
+        policy = self.policy_for(session.cwd)
+        if former is not None and former.policy is policy and (former.server, former.tool) == (server.name, tool):
             return
         permit = self._permit(call, session, server, tool)
         outcome = permit.decision.outcome
@@ -236,17 +248,17 @@ class Guard:
             self._ask(call, permit, former, server)
 
     def _permit(self, call: Call, session: Session, server: Server, tool: str) -> Permit:
-        asker = self.asker(session)
+        asker, policy = self.asker(session), self.policy_for(session.cwd)
         arguments = bytes(call.request.params.get("arguments", b"{}"))
         if server.name == POLICY_SERVER:
-            role = self.policy.roles.get(asker.role)
+            role = policy.roles.get(asker.role)
             allowed = role is not None and (role.lead or role.human)
             decision = Decision("allow" if allowed else "deny", "", "" if allowed else "role", "built in")
-        elif asker.role not in self.policy.roles:
-            decision = Decision("deny", "", "role", self.policy.path)
+        elif asker.role not in policy.roles:
+            decision = Decision("deny", "", "role", policy.path)
         else:
-            decision = decide(self.policy, asker.role, server.name, tool, arguments, asker.workspace)
-        return Permit(self, asker, server.name, tool, digest_of(arguments), decision)
+            decision = decide(policy, asker.role, server.name, tool, arguments, asker.workspace)
+        return Permit(self, policy, asker, server.name, tool, digest_of(arguments), decision)
 
     def _ask(self, call: Call, permit: Permit, former: Permit | None, server: Server) -> None:
         """Use a grant that fits the call. Raises Postponed if there is none."""
@@ -333,8 +345,9 @@ class Guard:
         self, asker: Asker, server: str | None, tool: str, arguments: bytes, seconds: float
     ) -> tuple[bool, str]:
         """Decide a client's own tool, and wait for an approval; return whether it is allowed, and the reason if not."""
-        decision = decide(self.policy, asker.role, server, tool, arguments, asker.workspace)
-        permit = Permit(self, asker, server or "", tool, digest_of(arguments), decision)
+        policy = self.policy_for(asker.origin)
+        decision = decide(policy, asker.role, server, tool, arguments, asker.workspace)
+        permit = Permit(self, policy, asker, server or "", tool, digest_of(arguments), decision)
         allowed, reason = decision.outcome == "allow", _denied(decision.reason)
         if decision.outcome == "ask":
             allowed, reason = await self._obtain_approval(permit, arguments, seconds)

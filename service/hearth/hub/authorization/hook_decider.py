@@ -63,7 +63,8 @@ class HookDecider:
         from hearth.policy import stop_checks
 
         asker = await self._asker(who)
-        failed = await stop_checks.run(self._guard.policy.stop_checks, asker.role, who.cwd, stop_checks.NoFacts())
+        checks = self._guard.policy_for(asker.origin).stop_checks
+        failed = await stop_checks.run(checks, asker.role, who.cwd, stop_checks.NoFacts())
         verdict = stop_checks.verdict(failed, call.stop_hook_active)
         self._recorder.event(asker, call.event, verdict.kind)
         return verdict
@@ -80,10 +81,13 @@ class HookDecider:
             role, agent = self._guard.admit(None, who.token)
             name = role or self._guard.policy.default_role
             principal = session.principal if session else _principal(who)
-            return Asker(principal, name, session.id if session else "", who.client, agent or "", who.cwd or None)
+            id, origin = (session.id, session.cwd) if session else ("", who.cwd or None)
+            return Asker(principal, name, id, who.client, agent or "", who.cwd or None, origin)
         if session:
             return self._guard.asker(session)._replace(workspace=who.cwd or session.cwd)
-        return Asker(_principal(who), self._guard.policy.default_role, "", who.client, "", who.cwd or None)
+        return Asker(
+            _principal(who), self._guard.policy.default_role, "", who.client, "", who.cwd or None, who.cwd or None
+        )
 
 
 def _principal(who: HookCaller) -> str:

@@ -179,3 +179,66 @@ def test_roles_tools_and_templates_are_completed(policy_file: Path) -> None:
 def test_the_policy_of_another_daemon_is_beside_its_config(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "check", "--config", os.path.join(home, "x", "mcp.json"), "--json"]) == 0
     assert json.loads(said(capsys))["path"] == os.path.join(os.path.realpath(home), "x", "policy.toml")
+
+
+# --- trusted projects
+
+
+@pytest.fixture
+def project(policy_file: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "shop"
+    (folder / ".hearth").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / ".hearth" / "policy.toml").write_text('[[rules]]\ntool = "Bash"\ndecide = "deny"\nreason = "not here"\n')
+    return folder
+
+
+def explained(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    capsys.readouterr()
+    assert main(["policy", "explain", "Bash", "git status", "--workspace", str(folder)]) == 0
+    found = capsys.readouterr()
+    return found.out, found.err
+
+
+def test_explain_counts_a_trusted_policy_as_it_was_when_trusted(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "is not trusted" in explained(project, capsys)[1]
+    assert main(["policy", "trust", str(project), "--yes"]) == 0
+    denied = 'deny: not here\n  .hearth/policy.toml:3: decide = "deny"\n'
+    assert explained(project, capsys) == (denied, "")
+    (project / ".hearth" / "policy.toml").write_text("")
+    out, err = explained(project, capsys)
+    assert out == denied and "has changed since it was trusted" in err
+    assert main(["policy", "untrust", str(project / ".hearth")]) == 0
+    assert explained(project, capsys)[0] != denied
+
+
+def test_a_project_s_policy_is_not_trusted_without_a_yes_nor_with_a_mistake(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["policy", "trust", str(project)]) == 5
+    found = capsys.readouterr()
+    assert 'tool = "Bash"' in found.err and "--yes" in found.err
+    (project / ".hearth" / "policy.toml").write_text('default_role = "tl"\n')
+    assert main(["policy", "trust", str(project), "--yes"]) == 2
+    assert "may only narrow" in capsys.readouterr().err
+    (project / ".hearth" / "policy.toml").unlink()
+    assert main(["policy", "trust", str(project), "--yes"]) == 5
+    capsys.readouterr()
+    assert main(["policy", "trust", "--list", "--json"]) == 0
+    assert json.loads(said(capsys)) == []
+
+
+def test_the_repository_of_a_folder_is_trusted(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "src").mkdir()
+    assert main(["policy", "trust", str(project / "src"), "--yes", "--json"]) == 0
+    document = json.loads(said(capsys))
+    assert (document["folder"], document["state"]) == (str(project), "trusted")
+    assert main(["policy", "trust", "--list"]) == 0
+    assert str(project) in said(capsys)
+
+
+def test_apply_needs_a_daemon(policy_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policy", "apply"]) == 5
+    assert "not running" in capsys.readouterr().err
