@@ -11,7 +11,7 @@ from e2e.cli_home import Bridge, Home
 from hearth.cli.main import cli
 
 # Their output is MCP, or the daemon's log, not an answer for a person.
-RUNNERS = {"hearth bridge", "hearth serve"}
+RUNNERS = {"hearth bridge", "hearth hook", "hearth serve"}
 
 
 def commands(
