@@ -1,4 +1,7 @@
-"""Rows of the audit trail that the guard writes: calls, decisions, hooks. Off the path of a call."""
+"""Rows of the audit trail that the guard writes: calls, decisions, hooks. Off the path of a call.
+
+Without `[audit] enabled` only decisions of leads and people are recorded: those are on disk before they take effect.
+"""
 
 import time
 
@@ -7,16 +10,25 @@ from hearth.hub.authorization.guard import Permit
 from hearth.hub.authorization.pending import Settlement
 from hearth.policy.audit import AuditLog
 from hearth.policy.audit_files import AuditEntry
+from hearth.policy.model import AuditSettings
 
 
 class AuditRecorder:
     """Recorder of the guard on an audit log."""
 
-    def __init__(self, log: AuditLog) -> None:
+    def __init__(self, log: AuditLog, settings: AuditSettings) -> None:
         self._log = log
+        self.apply(settings)
+
+    def apply(self, settings: AuditSettings) -> None:
+        """Apply the settings of the policy in force."""
+        self._is_enabled = settings.enabled
+        self._log.set_limits(settings.days, settings.size)
 
     def call(self, asker: Asker, permit: Permit, outcome: str, seconds: float) -> None:
         """Record a finished or refused call."""
+        if not self._is_enabled:
+            return
         grant, decision = permit.grant, permit.decision
         self._log.record(
             AuditEntry(
@@ -63,6 +75,8 @@ class AuditRecorder:
 
     def event(self, asker: Asker, name: str, outcome: str = "") -> None:
         """Record an event of a hook that decides nothing, or the outcome of a stop check."""
+        if not self._is_enabled:
+            return
         self._log.record(
             AuditEntry(
                 time.time(),

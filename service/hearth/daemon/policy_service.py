@@ -23,6 +23,7 @@ from hearth.hub.sessions import Session
 from hearth.paths import Places
 
 if TYPE_CHECKING:
+    from hearth.daemon.policy_audit import AuditRecorder
     from hearth.hub.authorization.guard import Guard
     from hearth.hub.authorization.hooks import HookService
     from hearth.policy.audit import AuditLog
@@ -50,6 +51,7 @@ class PolicyService:
         # Digest of a change that waits for `hearth policy apply`.
         self.waiting: str | None = None
         self.audit: AuditLog | None = None
+        self._recorder: AuditRecorder | None = None
         self._hooks: HookService | None = None
         if signature(self._path) is not None:
             self._file.about_to_be_read()
@@ -161,6 +163,8 @@ class PolicyService:
             self._hub.policy.apply(self._make_guard(policy))
         else:
             guard.policy = policy
+            if self._recorder:
+                self._recorder.apply(policy.audit)
             self._hub.policy.changed()
 
     def _make_guard(self, policy: "Policy") -> "Guard":
@@ -178,7 +182,7 @@ class PolicyService:
 
         places, seam = self._places, self._hub.policy
         self.audit = self.audit or AuditLog(places.audit)
-        recorder = AuditRecorder(self.audit)
+        recorder = self._recorder = AuditRecorder(self.audit, policy.audit)
         approvals = Approvals(
             Pending(),
             self._hub.sessions,

@@ -7,6 +7,10 @@ from hearth.config.value_kinds import BadValue, ValueKind, described
 _LONGEST_WAIT_SECONDS = 600
 # A client that is blocked more often has no way to report that it cannot do better.
 _MOST_BLOCKS = 100
+# A log has eight segments, and smaller ones would be more of the file's own pages than of rows.
+_LEAST_AUDIT_BYTES = 1024 * 1024
+_MOST_AUDIT_BYTES = 1024**4
+_MOST_AUDIT_DAYS = 36_500
 
 
 def _wait(least: float) -> ValueKind:
@@ -30,7 +34,7 @@ def one_or_more(value: object) -> tuple[str, ...]:
     return texts
 
 
-TABLES = ("roles", "permissions", "rules", "stop_checks", "hooks")
+TABLES = ("roles", "permissions", "rules", "stop_checks", "hooks", "audit")
 
 SETTINGS: dict[str, ValueKind] = {
     "default_role": value_kinds.text,
@@ -44,6 +48,12 @@ SETTINGS: dict[str, ValueKind] = {
 }
 
 HOOK_KEYS: dict[str, ValueKind] = {"on_error": value_kinds.choice("deny", "pass")}
+
+AUDIT_KEYS: dict[str, ValueKind] = {
+    "enabled": value_kinds.flag,
+    "days": value_kinds.count(1, _MOST_AUDIT_DAYS),
+    "size": value_kinds.size(_LEAST_AUDIT_BYTES, _MOST_AUDIT_BYTES),
+}
 
 ROLE_KEYS: dict[str, ValueKind] = {
     "lead": value_kinds.flag,

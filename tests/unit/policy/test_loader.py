@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hearth.errors import ConfigError
 from hearth.paths import Places
+from hearth.policy.audit_store import DAYS_BY_DEFAULT, SIZE_BYTES_BY_DEFAULT
 from hearth.policy.decision import decide, sees
 from hearth.policy.loader import FILE_LIMIT_BYTES, everything_asked, file_of, narrow, parse
 from hearth.policy.model import Policy, StopCheck
@@ -151,6 +152,11 @@ def test_a_role_without_tools_sees_nothing() -> None:
         (ROLES + '[[stop_checks]]\nkind = "pushed"\ncommand = ["x"]\n', "and of no other kind"),
         (ROLES + '[[stop_checks]]\nkind = "pushed"\nroles = ["x"]\n', "there is no role 'x'"),
         (ROLES + '[hooks]\non_eror = "deny"\n', "did you mean 'on_error'?"),
+        (ROLES + "[audit]\nenable = false\n", "did you mean 'enabled'?"),
+        (ROLES + '[audit]\nenabled = "no"\n', "audit.enabled must be true or false"),
+        (ROLES + "[audit]\ndays = 0\n", "audit.days must be a whole number from 1"),
+        (ROLES + '[audit]\nsize = "1 KiB"\n', "audit.size must be a number of bytes from 1048576"),
+        ("audit = false\n" + ROLES, "audit must be a table"),
         ("approval_wait = 10000\n" + ROLES, "at most 600"),
         ("approval_wait = -1\n" + ROLES, "must be a number of seconds"),
         ("roles = 1\n", "roles must be a table"),
@@ -234,6 +240,11 @@ def test_a_projects_grants_narrow_where_it_says_otherwise() -> None:
     assert decide(asked, "dev", None, "Bash", b'{"command": "make x"}', "/w").outcome == "ask"
 
 
+def test_the_audit_log_has_the_limits_of_the_file_or_its_own() -> None:
+    assert read(ROLES).audit == (True, DAYS_BY_DEFAULT, SIZE_BYTES_BY_DEFAULT)
+    assert read(ROLES + '[audit]\nenabled = false\ndays = 7\nsize = "2 MiB"\n').audit == (False, 7, 2 * 1024 * 1024)
+
+
 def test_stop_checks_of_a_project_are_added() -> None:
     theirs = read('[[stop_checks]]\nkind = "pushed"\n', PROJECT)
     assert [check.kind for check in narrow(read(ROLES), theirs).stop_checks] == ["pushed"]
@@ -246,6 +257,7 @@ def test_stop_checks_of_a_project_are_added() -> None:
         "approval_wait = 5\n",
         'apply = "auto"\n',
         '[hooks]\non_error = "pass"\n',
+        "[audit]\nenabled = false\n",
         "[roles.dev]\nlead = true\n",
         "[roles.dev]\nhuman = true\n",
         "[roles.dev]\nclaimable = true\n",
