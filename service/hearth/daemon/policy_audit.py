@@ -4,6 +4,7 @@ Without `[audit] enabled` only decisions of leads and people are recorded: those
 """
 
 import time
+from typing import NamedTuple
 
 from hearth.hub.authorization.approvals import Approval, Asker
 from hearth.hub.authorization.guard import Permit
@@ -11,6 +12,36 @@ from hearth.hub.authorization.pending import Settlement
 from hearth.policy.audit import AuditLog
 from hearth.policy.audit_files import AuditEntry
 from hearth.policy.model import AuditSettings
+
+
+class _FinishedCall(NamedTuple):
+    """Call whose row the writer's thread makes."""
+
+    time: float
+    permit: Permit
+    outcome: str
+    seconds: float
+
+    def made(self) -> AuditEntry:
+        permit = self.permit
+        asker, grant, decision = permit.asker, permit.grant, permit.decision
+        return AuditEntry(
+            self.time,
+            "call" if permit.server else "hook",
+            asker.session,
+            asker.client,
+            asker.agent,
+            asker.role,
+            permit.server,
+            permit.tool,
+            permit.digest,
+            decision.outcome,
+            grant.decided_by if grant else decision.source,
+            f"grant {grant.id}" if grant else "policy",
+            decision.reason,
+            self.outcome,
+            round(self.seconds, 6),
+        )
 
 
 class AuditRecorder:
@@ -25,30 +56,10 @@ class AuditRecorder:
         self._is_enabled = settings.enabled
         self._log.set_limits(settings.days, settings.size)
 
-    def call(self, asker: Asker, permit: Permit, outcome: str, seconds: float) -> None:
+    def call(self, permit: Permit, outcome: str, seconds: float) -> None:
         """Record a finished or refused call."""
-        if not self._is_enabled:
-            return
-        grant, decision = permit.grant, permit.decision
-        self._log.record(
-            AuditEntry(
-                time.time(),
-                "call" if permit.server else "hook",
-                asker.session,
-                asker.client,
-                asker.agent,
-                asker.role,
-                permit.server,
-                permit.tool,
-                permit.digest,
-                decision.outcome,
-                grant.decided_by if grant else decision.source,
-                f"grant {grant.id}" if grant else "policy",
-                decision.reason,
-                outcome,
-                round(seconds, 6),
-            )
-        )
+        if self._is_enabled:
+            self._log.record(_FinishedCall(time.time(), permit, outcome, seconds))
 
     async def approval(self, approval: Approval, outcome: Settlement) -> None:
         """Record the end of an approval; return when it is on disk. Raises FileAccessError."""

@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 # Clients with a progress token hear from a waiting call this often.
 PROGRESS_SECONDS = 10.0
+# Arguments up to this size are kept until the audit trail's thread makes their digest. Its queue has 20,000 entries.
+LATE_DIGEST_BYTES = 512
 _KINDS: dict[ListKind, Kind] = {TOOLS: "tools", PROMPTS: "prompts", RESOURCES: "resources", TEMPLATES: "resources"}
 
 
@@ -79,7 +81,7 @@ class AwaitApproval(Postponed):
 class Recorder(Protocol):
     """Protocol for the audit trail, as the guard uses it."""
 
-    def call(self, asker: Asker, permit: "Permit", outcome: str, seconds: float) -> None:
+    def call(self, permit: "Permit", outcome: str, seconds: float) -> None:
         """Record a finished or refused call. Never blocks."""
 
     async def approval(self, approval: Approval, outcome: Settlement) -> None:
@@ -89,24 +91,35 @@ class Recorder(Protocol):
 class Permit:
     """Decision about one call, kept with the call until its answer."""
 
-    __slots__ = ("asker", "decision", "digest", "grant", "guard", "key", "policy", "server", "started", "tool")
+    __slots__ = (
+        "_arguments", "_digest", "asker", "decision", "grant", "guard", "key", "policy", "server", "started", "tool",
+    )  # fmt: skip
 
-    def __init__(self, guard: "Guard", asker: Asker, server: str, tool: str, digest: str, decision: Decision) -> None:
+    def __init__(
+        self, guard: "Guard", asker: Asker, server: str, tool: str, arguments: bytes, decision: Decision
+    ) -> None:
         self.guard = guard
         self.policy = guard.policy
         self.asker = asker
         self.server = server
         self.tool = tool
-        self.digest = digest
+        is_short = len(arguments) <= LATE_DIGEST_BYTES
+        self._arguments = arguments if is_short else b""
+        self._digest = "" if is_short else digest_of(arguments)
         self.decision = decision
         self.grant: CallGrant | None = None
         self.key: GrantKey | None = None
         self.started = time.monotonic()
 
+    @property
+    def digest(self) -> str:
+        """Digest of the arguments; the audit trail's thread asks for it, too."""
+        return self._digest or digest_of(self._arguments)
+
     def finished(self, payload: bytes | None) -> None:
         """Record the end of the call; without a payload its client cancelled it."""
-        outcome = "cancelled" if payload is None else "error" if b'"error":' in payload[:200] else "answered"
-        self.guard.recorder.call(self.asker, self, outcome, time.monotonic() - self.started)
+        outcome = "cancelled" if payload is None else "error" if payload.find(b'"error":', 0, 200) >= 0 else "answered"
+        self.guard.recorder.call(self, outcome, time.monotonic() - self.started)
 
 
 def digest_of(data: bytes) -> str:
@@ -228,7 +241,7 @@ class Guard:
         if outcome == "allow":
             call.allow(permit)
         elif outcome == "deny":
-            self.recorder.call(permit.asker, permit, "denied", 0.0)
+            self.recorder.call(permit, "denied", 0.0)
             if permit.decision.reason == "role":
                 raise NotForRole("tool", tool, permit.asker.role)
             raise CallDenied(_denied(permit.decision.reason), call.era)
@@ -246,7 +259,7 @@ class Guard:
             decision = Decision("deny", "", "role", self.policy.path)
         else:
             decision = decide(self.policy, asker.role, server.name, tool, arguments, asker.workspace)
-        return Permit(self, asker, server.name, tool, digest_of(arguments), decision)
+        return Permit(self, asker, server.name, tool, arguments, decision)
 
     def _ask(self, call: Call, permit: Permit, former: Permit | None, server: Server) -> None:
         """Use a grant that fits the call. Raises Postponed if there is none."""
@@ -334,11 +347,11 @@ class Guard:
     ) -> tuple[bool, str]:
         """Decide a client's own tool, and wait for an approval; return whether it is allowed, and the reason if not."""
         decision = decide(self.policy, asker.role, server, tool, arguments, asker.workspace)
-        permit = Permit(self, asker, server or "", tool, digest_of(arguments), decision)
+        permit = Permit(self, asker, server or "", tool, arguments, decision)
         allowed, reason = decision.outcome == "allow", _denied(decision.reason)
         if decision.outcome == "ask":
             allowed, reason = await self._obtain_approval(permit, arguments, seconds)
-        self.recorder.call(asker, permit, "allowed" if allowed else "denied", time.monotonic() - permit.started)
+        self.recorder.call(permit, "allowed" if allowed else "denied", time.monotonic() - permit.started)
         return allowed, "" if allowed else reason
 
     async def _obtain_approval(self, permit: Permit, arguments: bytes, seconds: float) -> tuple[bool, str]:
