@@ -80,14 +80,17 @@ class PolicyService:
 
     def _changed(self) -> None:
         self._file.about_to_be_read()
-        self._load()
+        self._load(is_change=True)
 
-    def _load(self, is_start: bool = False, wanted: str | None = None) -> None:
+    def _load(self, is_start: bool = False, wanted: str | None = None, is_change: bool = False) -> None:
         """Read the file and put it in force; `wanted` is the digest that a person or a lead has approved."""
         from hearth.policy import loader
 
         try:
             data = read_file(self._path, FILE_LIMIT_BYTES)
+            if is_change and not self._file.was_left_alone():
+                # A part of a policy may be a valid one that allows more, and a missing one allows everything.
+                return
             policy = None if data is None else loader.parse(self._path, data)
         except ConfigError as exc:
             self._keep_last_good(str(exc), is_start)
