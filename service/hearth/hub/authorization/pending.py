@@ -90,9 +90,9 @@ class Pending:
         """Add an item. Raises NoRoom if its principal, or all of them, have too many."""
         mine = sum(each.principal == item.principal for each in self._items.values())
         if mine >= ITEMS_PER_PRINCIPAL:
-            raise NoRoom(f"{mine} requests of this client already wait for a decision; wait for those first")
+            raise NoRoom(f"{mine} requests of this client already wait for a decision; wait for those, then call again")
         if len(self._items) >= ITEMS_LIMIT:
-            raise NoRoom(f"{ITEMS_LIMIT} requests already wait for a decision; see `hearth approvals`")
+            raise NoRoom(f"{ITEMS_LIMIT} requests already wait for a decision; `hearth approvals` lists them")
         self._items[item.id] = item
         self.changed()
 
