@@ -200,22 +200,19 @@ def settled(stage: Stage, text: str) -> None:
 
 def test_a_file_that_is_written_between_the_look_and_the_read_is_read_again_when_it_has_settled(stage: Stage) -> None:
     found: list[tuple[str, bool]] = []
+    writes = ["ha"]
 
     def read() -> None:
+        if writes:
+            stage.write(writes.pop())
         stage.file.about_to_be_read()
         text = stage.path.read_text()
         found.append((text, stage.file.was_left_alone()))
 
-    def read_while_it_is_written() -> None:
-        stage.write("ha")
-        changes.pop()()
-
-    changes = [read, read_while_it_is_written]
-    stage.file = ConfigFile(str(stage.path), signature(str(stage.path)), lambda: changes[-1]())
+    stage.file = ConfigFile(str(stage.path), signature(str(stage.path)), read)
     settled(stage, "whole")
     stage.file.look_at_once()
     assert found == [("ha", False)]
-    changes[:] = [read]
     stage.write("half and half")
     stage.file.look()
     stage.clock.pass_time(SETTLED_SECONDS)
