@@ -90,6 +90,18 @@ def test_arguments_with_ten_megabytes_of_padding_are_not_allowed(scratch: Scratc
     assert set(team.ran()) == {"put k1"}
 
 
+def test_a_call_that_is_too_large_for_a_policy_is_the_person_s_and_not_the_lead_s(team: Team) -> None:
+    team.serve()
+    lead, dev = team.client("tl"), team.client()
+    dev.begin_call("count__once", key="k1", padding=PADDING)
+    (waiting,) = team.wait_pending()
+    assert waiting["level"] == "human"
+    arguments = {"id": waiting["id"], "decision": "approve", "reason": ""}
+    refused = lead.ask("tools/call", {"name": "policy__decide_approval", "arguments": arguments})
+    assert "not this lead's to decide" in sentence(refused)
+    assert team.ran() == []
+
+
 def test_a_protected_file_behind_ten_megabytes_of_padding_is_not_written(scratch: Scratch) -> None:
     team = Team(scratch, MATCHED.format(otherwise="deny"))
     team.serve()
