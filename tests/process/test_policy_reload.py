@@ -43,6 +43,8 @@ RED, BLUE = VERSION.format(role="red", tool="echo") + FILLER, VERSION.format(rol
 BROKEN = BLUE.replace("default_role", "default_rule")
 # Cut within a text, which is no TOML.
 TRUNCATED = RED[: RED.index("may not")]
+# Valid as it is, and red may do everything.
+BEGINNING = RED[: RED.index("[[rules]]")]
 
 ANSWERS = {
     "echo": {"red": "denied by policy: red may not echo", "blue": "x"},
@@ -103,13 +105,13 @@ class Replaced:
         os.unlink(self._team.policy)
         return self.state()
 
-    def half_written(self, text: str) -> Message:
+    def half_written(self) -> Message:
         """Write the file in place, and let the daemon look in the middle of it."""
         with open(self._team.policy, "w") as file:
-            file.write(text[: len(text) // 2])
+            file.write(BEGINNING)
             file.flush()
             found = self.state()
-            file.write(text[len(text) // 2 :])
+            file.write(RED.removeprefix(BEGINNING))
         return found
 
 
@@ -130,7 +132,7 @@ def one_round(file: Replaced) -> None:
     found = file.by(TRUNCATED)
     assert found["digest"] == digest(BLUE)
     assert "is not valid TOML" in found["error"]
-    assert file.half_written(RED)["digest"] == digest(BLUE)
+    assert file.half_written()["digest"] == digest(BLUE)
 
 
 def resident_bytes(daemon: Daemon) -> int:
