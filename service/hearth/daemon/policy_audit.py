@@ -4,44 +4,13 @@ Without `[audit] enabled` only decisions of leads and people are recorded: those
 """
 
 import time
-from typing import NamedTuple
 
 from hearth.hub.authorization.approvals import Approval, Asker
-from hearth.hub.authorization.guard import Permit
+from hearth.hub.authorization.decided_call import Permit
 from hearth.hub.authorization.pending import Settlement
 from hearth.policy.audit import AuditLog
 from hearth.policy.audit_files import AuditEntry
 from hearth.policy.model import AuditSettings
-
-
-class _FinishedCall(NamedTuple):
-    """Call whose row the writer's thread makes."""
-
-    time: float
-    permit: Permit
-    outcome: str
-    seconds: float
-
-    def made(self) -> AuditEntry:
-        permit = self.permit
-        asker, grant, decision = permit.asker, permit.grant, permit.decision
-        return AuditEntry(
-            self.time,
-            "call" if permit.server else "hook",
-            asker.session,
-            asker.client,
-            asker.agent,
-            asker.role,
-            permit.server,
-            permit.tool,
-            permit.digest,
-            decision.outcome,
-            grant.decided_by if grant else decision.source,
-            f"grant {grant.id}" if grant else "policy",
-            decision.reason,
-            self.outcome,
-            round(self.seconds, 6),
-        )
 
 
 class AuditRecorder:
@@ -56,10 +25,10 @@ class AuditRecorder:
         self._is_enabled = settings.enabled
         self._log.set_limits(settings.days, settings.size)
 
-    def call(self, permit: Permit, outcome: str, seconds: float) -> None:
+    def call(self, permit: Permit) -> None:
         """Record a finished or refused call."""
         if self._is_enabled:
-            self._log.record(_FinishedCall(time.time(), permit, outcome, seconds))
+            self._log.record(permit)
 
     async def approval(self, approval: Approval, outcome: Settlement) -> None:
         """Record the end of an approval; return when it is on disk. Raises FileAccessError."""
