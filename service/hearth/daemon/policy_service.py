@@ -1,6 +1,6 @@
 """Policy of a running daemon: its file, the guard that applies it, and who is the person at the other end.
 
-A `stat` finds a change of the file: with each tick, hello, control request and, every `LOOK_SECONDS`, with a call.
+A `stat` finds a change of the file: with each tick, hello, control request and, four times a second, with a call.
 A new policy is parsed whole and swapped whole; a mistake keeps the last good one and is reported. A start with a broken
 file takes the copy of the last good one, and without a copy asks a person about everything. With `apply = "manual"` a
 change waits for `hearth policy apply`. Nothing of `hearth.policy` is imported before there is a file.
@@ -9,7 +9,6 @@ change waits for `hearth policy apply`. Nothing of `hearth.policy` is imported b
 import asyncio
 import logging
 import os
-import time
 from typing import TYPE_CHECKING, Any
 
 from hearth.config.loader import read_file
@@ -33,8 +32,6 @@ log = logging.getLogger(__name__)
 
 # A policy of thousands of rules; more is not a policy.
 FILE_LIMIT_BYTES = 4 * 1024 * 1024
-# Calls look at the file this often at most: a `stat` for each of them would be a tenth of its time.
-LOOK_SECONDS = 0.25
 
 
 class PolicyService:
@@ -45,7 +42,6 @@ class PolicyService:
         self._hub = hub
         self._path = places.policy_file()
         self._file = ConfigFile(self._path, None, self._changed)
-        self._looked_at = float("-inf")
         # Problem of the file, while an older policy is in force.
         self.error: str | None = None
         # Digest of a change that waits for `hearth policy apply`.
@@ -71,12 +67,6 @@ class PolicyService:
     def look_at_once(self) -> None:
         """Look for a change of the file, and do not wait for one that was written a while ago."""
         self._file.look_at_once()
-
-    def _look_sometimes(self) -> None:
-        now = time.monotonic()
-        if now - self._looked_at >= LOOK_SECONDS:
-            self._looked_at = now
-            self._file.look_at_once()
 
     def _changed(self) -> None:
         self._file.about_to_be_read()
@@ -195,7 +185,7 @@ class PolicyService:
             seam.spawn,
             show,
         )
-        guard = Guard(policy, approvals, recorder, RoleTokens(places.role_tokens()), self._look_sometimes)
+        guard = Guard(policy, approvals, recorder, RoleTokens(places.role_tokens()), self.look_at_once)
         self._hooks = HookService(HookDecider(guard, self._hub, recorder, self.attributed))
         return guard
 

@@ -76,10 +76,7 @@ class Permit:
 
     def finished(self, payload: bytes | None) -> None:
         """Record the end of the call; without a payload its client cancelled it."""
-        if payload is None:
-            self.end("cancelled")
-        else:
-            self.end("error" if payload.find(b'"error":', 0, 200) >= 0 else "answered")
+        self.end("cancelled" if payload is None else "error" if payload.find(b'"error":', 0, 200) >= 0 else "answered")
 
     def end(self, outcome: str) -> None:
         """Record the end of the call, or that it was not made."""

@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 # Clients with a progress token hear from a waiting call this often.
 PROGRESS_SECONDS = 10.0
+# Calls look at the policy file this often at most: a `stat` for each of them would be a tenth of its time.
+LOOK_SECONDS = 0.25
 _KINDS: dict[ListKind, Kind] = {TOOLS: "tools", PROMPTS: "prompts", RESOURCES: "resources", TEMPLATES: "resources"}
 
 
@@ -77,7 +79,7 @@ class AwaitApproval(Postponed):
 
 
 class Guard:
-    """Policy in force for one daemon. `look` checks whether the policy file has changed; cheap to call often."""
+    """Policy in force for one daemon. `look` checks whether the policy file has changed."""
 
     def __init__(
         self,
@@ -93,6 +95,7 @@ class Guard:
         self.recorder = recorder
         self._tokens = tokens
         self._look = look
+        self._look_at = 0.0
 
     # --- roles
 
@@ -173,7 +176,10 @@ class Guard:
 
     def authorize(self, call: Call, target: Target | None) -> None:
         """Authorize a request whose target is known. Raises NotForRole, CallDenied, and Postponed for an approval."""
-        self._look()
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_SECONDS
+            self._look()
         if target is None:
             # Hearth answers it, from lists that are filtered.
             return
