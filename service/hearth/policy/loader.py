@@ -15,9 +15,10 @@ from hearth.config.value_kinds import BadValue, ValueKind, described
 from hearth.errors import ConfigError
 from hearth.paths import Places
 from hearth.policy import entries, patterns
-from hearth.policy.model import Policy, Role, Rule, StopCheck
+from hearth.policy.model import AuditSettings, Policy, Role, Rule, StopCheck
 from hearth.policy.patterns import PatternSet
 from hearth.policy.schema import (
+    AUDIT_KEYS,
     HOOK_KEYS,
     PROJECT_ROLE_KEYS,
     ROLE_KEYS,
@@ -123,6 +124,7 @@ class _Reader:
         permissions = self._permissions.read(self._tables(tree, "permissions"))
         settings = self._values(tree, (), {} if self._for_project else SETTINGS, "")
         hooks = self._values(self._tables(tree, "hooks"), ("hooks",), HOOK_KEYS, "hooks.")
+        audit = self._values(self._tables(tree, "audit"), ("audit",), AUDIT_KEYS, "audit.")
         return Policy(
             digest=digest,
             path=self._document.path,
@@ -133,6 +135,7 @@ class _Reader:
             stop_checks=tuple(
                 self._stop_check(*item) for item in enumerate(self._list(tree, "stop_checks", RULES_LIMIT))
             ),
+            audit=AuditSettings(**audit),
             **({"hooks_on_error": hooks["on_error"]} if "on_error" in hooks else {}),
             **settings,
         )
@@ -142,7 +145,7 @@ class _Reader:
         for key in tree:
             if key not in known:
                 self.problem((key,), unknown(key, nearest(key, known)))
-            elif self._for_project and (key in SETTINGS or key == "hooks"):
+            elif self._for_project and (key in SETTINGS or key in ("hooks", "audit")):
                 self.problem((key,), f"a project's policy may only narrow: {key} belongs into the user's own policy")
 
     # --- shapes

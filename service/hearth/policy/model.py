@@ -58,6 +58,14 @@ class StopCheck(NamedTuple):
     command: tuple[str, ...]
 
 
+class AuditSettings(NamedTuple):
+    """Settings `[audit]`. Without `enabled` only decisions of leads and people are recorded."""
+
+    enabled: bool = True
+    days: float = 90
+    size: int = 256 * 1024 * 1024
+
+
 class Permission(Record):
     """Permission `[permissions.NAME]`: the tool that it is about, and templates of the calls that it covers.
 
@@ -176,8 +184,7 @@ class Policy(Record):
     apply: Literal["auto", "manual"] = "auto"
     notify: bool = True
     max_blocks: int = 5
-    audit_days: int = 90
-    audit_size: int = 256 * 1024 * 1024
+    audit: AuditSettings = AuditSettings()
     # Policy of a project, whose decisions count where they are stricter.
     narrowed_by: "Policy | None" = None
 

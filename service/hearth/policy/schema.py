@@ -7,11 +7,10 @@ from hearth.config.value_kinds import BadValue, ValueKind, described
 _LONGEST_WAIT_SECONDS = 600
 # A client that is blocked more often has no way to report that it cannot do better.
 _MOST_BLOCKS = 100
-# A century, which is as good as for ever.
-_MOST_AUDIT_DAYS = 36_500
-# An eighth of it is a segment, which must hold some hundred rows; and beyond a terabyte the number is a mistake.
+# A log has eight segments, and smaller ones would be more of the file's own pages than of rows.
 _LEAST_AUDIT_BYTES = 1024 * 1024
 _MOST_AUDIT_BYTES = 1024**4
+_MOST_AUDIT_DAYS = 36_500
 
 
 def _wait(least: float) -> ValueKind:
@@ -35,7 +34,7 @@ def one_or_more(value: object) -> tuple[str, ...]:
     return texts
 
 
-TABLES = ("roles", "permissions", "rules", "stop_checks", "hooks")
+TABLES = ("roles", "permissions", "rules", "stop_checks", "hooks", "audit")
 
 SETTINGS: dict[str, ValueKind] = {
     "default_role": value_kinds.text,
@@ -46,11 +45,15 @@ SETTINGS: dict[str, ValueKind] = {
     "apply": value_kinds.choice("auto", "manual"),
     "notify": value_kinds.flag,
     "max_blocks": value_kinds.count(0, _MOST_BLOCKS),
-    "audit_days": value_kinds.count(1, _MOST_AUDIT_DAYS),
-    "audit_size": value_kinds.size(_LEAST_AUDIT_BYTES, _MOST_AUDIT_BYTES),
 }
 
 HOOK_KEYS: dict[str, ValueKind] = {"on_error": value_kinds.choice("deny", "pass")}
+
+AUDIT_KEYS: dict[str, ValueKind] = {
+    "enabled": value_kinds.flag,
+    "days": value_kinds.count(1, _MOST_AUDIT_DAYS),
+    "size": value_kinds.size(_LEAST_AUDIT_BYTES, _MOST_AUDIT_BYTES),
+}
 
 ROLE_KEYS: dict[str, ValueKind] = {
     "lead": value_kinds.flag,

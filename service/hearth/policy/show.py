@@ -14,8 +14,6 @@ SETTINGS = (
     "apply",
     "notify",
     "max_blocks",
-    "audit_days",
-    "audit_size",
 )
 
 
@@ -24,7 +22,11 @@ def document(policy: Policy) -> dict[str, object]:
     return {
         "path": policy.path,
         "digest": policy.digest,
-        "settings": {**{name: getattr(policy, name) for name in SETTINGS}, "hooks.on_error": policy.hooks_on_error},
+        "settings": {
+            **{name: getattr(policy, name) for name in SETTINGS},
+            "hooks.on_error": policy.hooks_on_error,
+            **{f"audit.{name}": value for name, value in policy.audit._asdict().items()},
+        },
         "roles": {name: _role(role) for name, role in policy.roles.items()},
         "permissions": {
             name: {

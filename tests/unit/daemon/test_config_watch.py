@@ -189,3 +189,49 @@ def test_a_file_that_is_waited_for_at_the_end_is_not_read(stage: Stage) -> None:
     stage.file.close()
     stage.clock.pass_time(100)
     assert stage.readings == []
+
+
+def settled(stage: Stage, text: str) -> None:
+    """Write the file as one that was last written a while ago."""
+    stage.path.write_text(text)
+    past = time.time() - 10 - len(text)
+    os.utime(stage.path, (past, past))
+
+
+def test_a_file_that_is_written_between_the_look_and_the_read_is_read_again_when_it_has_settled(stage: Stage) -> None:
+    found: list[tuple[str, bool]] = []
+    writes = ["ha"]
+
+    def read() -> None:
+        if writes:
+            stage.write(writes.pop())
+        stage.file.about_to_be_read()
+        text = stage.path.read_text()
+        found.append((text, stage.file.was_left_alone()))
+
+    stage.file = ConfigFile(str(stage.path), signature(str(stage.path)), read)
+    settled(stage, "whole")
+    stage.file.look_at_once()
+    assert found == [("ha", False)]
+    stage.write("half and half")
+    stage.file.look()
+    stage.clock.pass_time(SETTLED_SECONDS)
+    assert found[1:] == [("half and half", True)]
+
+
+def test_a_file_that_is_removed_between_the_look_and_the_read_may_come_back(stage: Stage) -> None:
+    found: list[bool] = []
+
+    def read() -> None:
+        stage.file.about_to_be_read()
+        stage.path.unlink(missing_ok=True)
+        found.append(stage.file.was_left_alone())
+
+    stage.file = ConfigFile(str(stage.path), signature(str(stage.path)), read)
+    settled(stage, "whole")
+    stage.file.look_at_once()
+    assert found == [False]
+    stage.clock.pass_time(VANISHED_SECONDS - 0.1)
+    assert found == [False]
+    stage.clock.pass_time(0.2)
+    assert found == [False, True]

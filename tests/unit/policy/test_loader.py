@@ -152,6 +152,11 @@ def test_a_role_without_tools_sees_nothing() -> None:
         (ROLES + '[[stop_checks]]\nkind = "pushed"\ncommand = ["x"]\n', "and of no other kind"),
         (ROLES + '[[stop_checks]]\nkind = "pushed"\nroles = ["x"]\n', "there is no role 'x'"),
         (ROLES + '[hooks]\non_eror = "deny"\n', "did you mean 'on_error'?"),
+        (ROLES + "[audit]\nenable = false\n", "did you mean 'enabled'?"),
+        (ROLES + '[audit]\nenabled = "no"\n', "audit.enabled must be true or false"),
+        (ROLES + "[audit]\ndays = 0\n", "audit.days must be a whole number from 1"),
+        (ROLES + '[audit]\nsize = "1 KiB"\n', "audit.size must be a number of bytes from 1048576"),
+        ("audit = false\n" + ROLES, "audit must be a table"),
         ("approval_wait = 10000\n" + ROLES, "at most 600"),
         ("approval_wait = -1\n" + ROLES, "must be a number of seconds"),
         ("roles = 1\n", "roles must be a table"),
@@ -235,6 +240,11 @@ def test_a_projects_grants_narrow_where_it_says_otherwise() -> None:
     assert decide(asked, "dev", None, "Bash", b'{"command": "make x"}', "/w").outcome == "ask"
 
 
+def test_the_audit_log_has_the_limits_of_the_file_or_its_own() -> None:
+    assert read(ROLES).audit == (True, DAYS_BY_DEFAULT, SIZE_BYTES_BY_DEFAULT)
+    assert read(ROLES + '[audit]\nenabled = false\ndays = 7\nsize = "2 MiB"\n').audit == (False, 7, 2 * 1024 * 1024)
+
+
 def test_stop_checks_of_a_project_are_added() -> None:
     theirs = read('[[stop_checks]]\nkind = "pushed"\n', PROJECT)
     assert [check.kind for check in narrow(read(ROLES), theirs).stop_checks] == ["pushed"]
@@ -247,6 +257,7 @@ def test_stop_checks_of_a_project_are_added() -> None:
         "approval_wait = 5\n",
         'apply = "auto"\n',
         '[hooks]\non_error = "pass"\n',
+        "[audit]\nenabled = false\n",
         "[roles.dev]\nlead = true\n",
         "[roles.dev]\nhuman = true\n",
         "[roles.dev]\nclaimable = true\n",
@@ -265,14 +276,3 @@ def test_without_a_readable_policy_a_person_is_asked_about_everything() -> None:
         decision = decide(policy, policy.default_role, server, tool, b"{}", "/w")
         assert (decision.outcome, decision.level, decision.reason) == ("ask", "human", "policy.toml:3: is wrong")
     assert decide(policy, "tl", "a", "x", None, None).outcome == "deny"
-
-
-def test_the_bounds_of_the_audit_log_are_settings() -> None:
-    text = b'default_role = "a"\naudit_days = 7\naudit_size = "8 MiB"\n[roles.a]\n'
-    policy = parse(PATH, text)
-    assert (policy.audit_days, policy.audit_size) == (7, 8 * 1024 * 1024)
-    policy = parse(PATH, b'default_role = "a"\n[roles.a]\n')
-    assert (policy.audit_days, policy.audit_size) == (DAYS_BY_DEFAULT, SIZE_BYTES_BY_DEFAULT)
-    for wrong in (b"audit_days = 0", b'audit_size = "1 KiB"', b"audit_days = 1.5"):
-        with pytest.raises(ConfigError, match=f"policy.toml:1: audit_{wrong[6:10].decode()}"):
-            parse(PATH, wrong + b"\n" + text.replace(b"audit_days = 7\naudit_size", b"# "))

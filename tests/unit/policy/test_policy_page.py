@@ -9,7 +9,7 @@ import pytest
 from hearth.policy.captures import KINDS
 from hearth.policy.decision import decide
 from hearth.policy.loader import parse
-from hearth.policy.schema import HOOK_KEYS, ROLE_KEYS, SETTINGS, STOP_CHECK_KEYS
+from hearth.policy.schema import AUDIT_KEYS, HOOK_KEYS, ROLE_KEYS, SETTINGS, STOP_CHECK_KEYS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "policy.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -82,6 +82,7 @@ def test_the_tables_say_what_is_decided(policy: str, role: str, call: str, decis
 
 
 def test_every_setting_key_and_kind_is_explained() -> None:
-    assert keys_under("Settings") >= {*SETTINGS, *(f"hooks.{key}" for key in HOOK_KEYS), *STOP_CHECK_KEYS}
+    tables = {f"hooks.{key}" for key in HOOK_KEYS} | {f"audit.{key}" for key in AUDIT_KEYS}
+    assert keys_under("Settings") >= {*SETTINGS, *tables, *STOP_CHECK_KEYS}
     assert keys_under("Roles") >= set(ROLE_KEYS)
     assert keys_under("Permissions") >= set(KINDS)

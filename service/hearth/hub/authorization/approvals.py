@@ -4,7 +4,8 @@ The rules:
 
 1. There is one approval per (principal, server, tool, arguments). A repeated call joins it.
 2. An approval at level `lead` is for the one lead session of the same workspace. Without one, with several, when the
-   lead leaves or escalates, or after `lead_timeout`, it is the person's.
+   lead leaves or escalates, or after `lead_timeout`, it is the person's. So is a call whose arguments are too large to
+   be decided by a policy; they are not kept.
 3. A lead decides only what its own role may do unasked, and never its own request. A lead gives grants for one call.
 4. The person decides by `hearth approve`, or by elicitation in a session of a `human` role; never in a session of the
    principal that asks. A person may grant a call once, for the session, or always.
@@ -26,7 +27,7 @@ from hearth.hub.client_requests import ClientRequests
 from hearth.hub.events import EVENTS, ApprovalDecided, ApprovalRequested
 from hearth.hub.sessions import Session, Sessions
 from hearth.masking import escaped, everywhere
-from hearth.policy.decision import decide
+from hearth.policy.decision import ARGUMENTS_LIMIT_BYTES, decide
 from hearth.policy.grants import ALWAYS, ONCE, SESSION, CallGrant, GrantKey, GrantStore
 from hearth.policy.model import Decision, Policy
 from hearth.policy.trust import workspace_of
@@ -91,8 +92,11 @@ class Approval(PendingItem):
         self.key = key
         self.reason = decision.reason
         self.source = decision.source
-        self.level = decision.level or LEAD
-        self.arguments = arguments
+        is_large = len(arguments) > ARGUMENTS_LIMIT_BYTES
+        self.level = HUMAN if is_large else decision.level or LEAD
+        # For the question whether a lead's own role may do this; a person is shown the digest.
+        self.arguments = b"" if is_large else arguments
+        self.size = len(self.arguments)
         self.shown = shown_arguments(arguments)
         self.lead: str | None = None
 

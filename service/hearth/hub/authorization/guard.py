@@ -13,14 +13,14 @@ The rules:
 """
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hearth.errors import FileAccessError, HearthError, Refused
 from hearth.hub.authorization.approvals import Approval, Approvals, Asker
+from hearth.hub.authorization.decided_call import Permit, Recorder, digest_of
 from hearth.hub.authorization.pending import Settlement
 from hearth.hub.authorization.permit import Postponed
 from hearth.hub.calls import Call
@@ -29,7 +29,7 @@ from hearth.hub.sessions import POLICY_SERVER, Session
 from hearth.mcp import versions
 from hearth.mcp.catalog import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
 from hearth.policy.decision import decide, sees
-from hearth.policy.grants import CallGrant, GrantKey
+from hearth.policy.grants import GrantKey
 from hearth.policy.model import Decision, Kind, Policy, Role
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 
 # Clients with a progress token hear from a waiting call this often.
 PROGRESS_SECONDS = 10.0
+# Calls look at the policy file this often at most: a `stat` for each of them would be a tenth of its time.
+LOOK_SECONDS = 0.25
 _KINDS: dict[ListKind, Kind] = {TOOLS: "tools", PROMPTS: "prompts", RESOURCES: "resources", TEMPLATES: "resources"}
 
 
@@ -78,48 +80,8 @@ class AwaitApproval(Postponed):
         await self._guard.wait(call, self._permit, self._arguments, again)
 
 
-class Recorder(Protocol):
-    """Protocol for the audit trail, as the guard uses it."""
-
-    def call(self, asker: Asker, permit: "Permit", outcome: str, seconds: float) -> None:
-        """Record a finished or refused call. Never blocks."""
-
-    async def approval(self, approval: Approval, outcome: Settlement) -> None:
-        """Record a decision of a lead or a person; return when it is on disk. Raises FileAccessError."""
-
-
-class Permit:
-    """Decision about one call, kept with the call until its answer."""
-
-    __slots__ = ("asker", "decision", "digest", "grant", "guard", "key", "policy", "server", "started", "tool")
-
-    def __init__(
-        self, guard: "Guard", policy: Policy, asker: Asker, server: str, tool: str, digest: str, decision: Decision
-    ) -> None:
-        self.guard = guard
-        self.policy = policy
-        self.asker = asker
-        self.server = server
-        self.tool = tool
-        self.digest = digest
-        self.decision = decision
-        self.grant: CallGrant | None = None
-        self.key: GrantKey | None = None
-        self.started = time.monotonic()
-
-    def finished(self, payload: bytes | None) -> None:
-        """Record the end of the call; without a payload its client cancelled it."""
-        outcome = "cancelled" if payload is None else "error" if b'"error":' in payload[:200] else "answered"
-        self.guard.recorder.call(self.asker, self, outcome, time.monotonic() - self.started)
-
-
-def digest_of(data: bytes) -> str:
-    """Return the digest of raw arguments or of a definition."""
-    return hashlib.sha256(data).hexdigest()
-
-
 class Guard:
-    """Policy in force for one daemon. `look` checks whether the policy file has changed; cheap to call often."""
+    """Policy in force for one daemon. `look` checks whether the policy file has changed."""
 
     def __init__(
         self,
@@ -135,6 +97,7 @@ class Guard:
         self.recorder = recorder
         self._tokens = tokens
         self._look = look
+        self._look_at = 0.0
         # Policies of trusted projects, if there are any.
         self.projects: ProjectPolicies | None = None
 
@@ -222,7 +185,10 @@ class Guard:
 
     def authorize(self, call: Call, target: Target | None) -> None:
         """Authorize a request whose target is known. Raises NotForRole, CallDenied, and Postponed for an approval."""
-        self._look()
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_SECONDS
+            self._look()
         if target is None:
             # Hearth answers it, from lists that are filtered.
             return
@@ -240,25 +206,25 @@ class Guard:
         if outcome == "allow":
             call.allow(permit)
         elif outcome == "deny":
-            self.recorder.call(permit.asker, permit, "denied", 0.0)
+            permit.end("denied")
             if permit.decision.reason == "role":
-                raise NotForRole("tool", tool, permit.asker.role)
+                raise NotForRole("tool", tool, permit.role)
             raise CallDenied(_denied(permit.decision.reason), call.era)
         else:
             self._ask(call, permit, former, server)
 
     def _permit(self, call: Call, session: Session, server: Server, tool: str) -> Permit:
-        asker, policy = self.asker(session), self.policy_for(session.cwd)
+        role_name, policy = self.role_name(session), self.policy_for(session.cwd)
         arguments = bytes(call.request.params.get("arguments", b"{}"))
         if server.name == POLICY_SERVER:
-            role = policy.roles.get(asker.role)
+            role = policy.roles.get(role_name)
             allowed = role is not None and (role.lead or role.human)
             decision = Decision("allow" if allowed else "deny", "", "" if allowed else "role", "built in")
-        elif asker.role not in policy.roles:
+        elif role_name not in policy.roles:
             decision = Decision("deny", "", "role", policy.path)
         else:
-            decision = decide(policy, asker.role, server.name, tool, arguments, asker.workspace)
-        return Permit(self, policy, asker, server.name, tool, digest_of(arguments), decision)
+            decision = decide(policy, role_name, server.name, tool, arguments, session.cwd)
+        return Permit(self, policy, session, role_name, server.name, tool, arguments, decision)
 
     def _ask(self, call: Call, permit: Permit, former: Permit | None, server: Server) -> None:
         """Use a grant that fits the call. Raises Postponed if there is none."""
@@ -267,7 +233,7 @@ class Guard:
             # Granted under the former policy and already used up by this very call.
             permit.grant = former.grant
         else:
-            permit.grant = self.approvals.grants.take(permit.key, permit.asker.role)
+            permit.grant = self.approvals.grants.take(permit.key, permit.role)
         if permit.grant is None:
             raise AwaitApproval(self, permit, bytes(call.request.params.get("arguments", b"{}")))
         call.allow(permit)
@@ -347,17 +313,17 @@ class Guard:
         """Decide a client's own tool, and wait for an approval; return whether it is allowed, and the reason if not."""
         policy = self.policy_for(asker.origin)
         decision = decide(policy, asker.role, server, tool, arguments, asker.workspace)
-        permit = Permit(self, policy, asker, server or "", tool, digest_of(arguments), decision)
+        permit = Permit(self, policy, asker, asker.role, server or "", tool, arguments, decision)
         allowed, reason = decision.outcome == "allow", _denied(decision.reason)
         if decision.outcome == "ask":
             allowed, reason = await self._obtain_approval(permit, arguments, seconds)
-        self.recorder.call(asker, permit, "allowed" if allowed else "denied", time.monotonic() - permit.started)
+        permit.end("allowed" if allowed else "denied")
         return allowed, "" if allowed else reason
 
     async def _obtain_approval(self, permit: Permit, arguments: bytes, seconds: float) -> tuple[bool, str]:
         key = permit.key = GrantKey(permit.asker.principal, permit.server, permit.tool, "", permit.digest)
         try:
-            permit.grant = self.approvals.grants.take(key, permit.asker.role)
+            permit.grant = self.approvals.grants.take(key, permit.role)
             if permit.grant is None:
                 approval = self.approvals.request(permit.asker, key, permit.decision, arguments)
                 outcome = await approval.wait(seconds)
@@ -365,7 +331,7 @@ class Guard:
                     return False, f"pending approval {approval.id}; try again unchanged once it is approved"
                 if outcome.verdict != "approved":
                     return False, _denied(outcome.reason, outcome.decided_by)
-                permit.grant = self.approvals.grants.take(key, permit.asker.role)
+                permit.grant = self.approvals.grants.take(key, permit.role)
         except (FileAccessError, Refused) as exc:
             return False, str(exc)
         return permit.grant is not None, "the approval was used by another call"

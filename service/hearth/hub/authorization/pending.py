@@ -14,8 +14,10 @@ from hearth.errors import NoRoom
 
 # A client that has this many open requests is in a loop; a person would not read more of them.
 ITEMS_PER_PRINCIPAL = 20
-# All principals together: each item keeps its arguments in memory.
+# All principals together: a person would not read more of them either.
 ITEMS_LIMIT = 1000
+# Items keep arguments in memory, for up to an hour.
+BYTES_LIMIT = 64 * 1024 * 1024
 _ID_BYTES = 4
 
 
@@ -29,7 +31,7 @@ class Settlement(NamedTuple):
 
 
 class PendingItem:
-    """Request that waits for a decision. `principal` is the one that asks, `expires` a Unix time."""
+    """Request that waits for a decision. `principal` is the one that asks, `expires` a Unix time, `size` in bytes."""
 
     kind = "item"
 
@@ -38,6 +40,7 @@ class PendingItem:
         self.principal = principal
         self.created = time.time()
         self.expires = expires
+        self.size = 0
         self.outcome: Settlement | None = None
         self._waiters: set[asyncio.Future[Settlement]] = set()
 
@@ -90,9 +93,13 @@ class Pending:
         """Add an item. Raises NoRoom if its principal, or all of them, have too many."""
         mine = sum(each.principal == item.principal for each in self._items.values())
         if mine >= ITEMS_PER_PRINCIPAL:
-            raise NoRoom(f"{mine} requests of this client already wait for a decision; wait for those first")
+            raise NoRoom(f"{mine} requests of this client already wait for a decision; wait for those, then call again")
         if len(self._items) >= ITEMS_LIMIT:
-            raise NoRoom(f"{ITEMS_LIMIT} requests already wait for a decision; see `hearth approvals`")
+            raise NoRoom(f"{ITEMS_LIMIT} requests already wait for a decision; `hearth approvals` lists them")
+        if item.size and item.size + sum(each.size for each in self._items.values()) > BYTES_LIMIT:
+            raise NoRoom(
+                f"over {BYTES_LIMIT} bytes of requests would wait for a decision; `hearth approvals` lists them"
+            )
         self._items[item.id] = item
         self.changed()
 
