@@ -89,6 +89,8 @@ class Approval(PendingItem):
         self.arguments = arguments
         self.shown = shown_arguments(arguments)
         self.lead: str | None = None
+        # Whether a decision is on its way to the disk.
+        self.is_being_decided = False
 
     def describe(self) -> dict[str, object]:
         """Return the approval for `hearth approvals --json` and for the tools of leads."""
@@ -173,6 +175,8 @@ class Approvals:
         """Return the approval of a call, a new one unless it is already asked. Raises NoRoom, FileAccessError."""
         for each in self.open():
             if each.key == key:
+                if decision.level == HUMAN:
+                    self.escalate(each, "the policy asks a person now")
                 return each
         policy = self.roles.policy
         approval = Approval(asker, key, decision, arguments, time.time() + policy.approval_timeout)
@@ -241,11 +245,18 @@ class Approvals:
             return f"approval {id} is the person's now"
         verdict = "approved" if action == "approve" else "denied"
         outcome = Settlement(verdict, reason, by.name, by.channel)
-        await self._record(approval, outcome)
+        if approval.is_being_decided:
+            raise Refused(f"approval {id} is being decided by somebody else at this moment")
+        approval.is_being_decided = True
+        try:
+            await self._record(approval, outcome)
+        finally:
+            approval.is_being_decided = False
         if approval.outcome is not None:
             raise Refused(f"approval {id} was {approval.outcome.verdict} in the meantime")
         if action == "approve":
-            self.grants.give(CallGrant(approval.id, scope, approval.asker.role, approval.key, by.name))
+            role, key = approval.asker.role, approval.key
+            self.grants.give(CallGrant(approval.id, scope, role, key, by.name, is_persons=by.is_person))
         self._end(approval, outcome)
         return f"approval {id} is {verdict}"
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from hearth.errors import FileAccessError, HearthError, Refused
-from hearth.hub.authorization.approvals import Approval, Approvals, Asker
+from hearth.hub.authorization.approvals import HUMAN, Approval, Approvals, Asker
 from hearth.hub.authorization.pending import Settlement
 from hearth.hub.authorization.permit import Postponed
 from hearth.hub.calls import Call
@@ -28,7 +28,7 @@ from hearth.hub.sessions import POLICY_SERVER, Session
 from hearth.mcp import versions
 from hearth.mcp.catalog import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
 from hearth.policy.decision import decide, sees
-from hearth.policy.grants import CallGrant, GrantKey
+from hearth.policy.grants import ONCE, CallGrant, GrantKey
 from hearth.policy.model import Decision, Kind, Policy, Role
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
@@ -102,6 +102,10 @@ class Permit:
         self.grant: CallGrant | None = None
         self.key: GrantKey | None = None
         self.started = time.monotonic()
+
+    def fits(self, policy: Policy, server: str, tool: str) -> bool:
+        """Tell whether the decision still holds. A grant may have been revoked since, and its tool have changed."""
+        return self.policy is policy and self.grant is None and (self.server, self.tool) == (server, tool)
 
     def finished(self, payload: bytes | None) -> None:
         """Record the end of the call; without a payload its client cancelled it."""
@@ -221,7 +225,7 @@ class Guard:
             return
         tool = values.text(target.changes.get("name")) or ""
         former = call.permit if isinstance(call.permit, Permit) else None
-        if former is not None and former.policy is self.policy and (former.server, former.tool) == (server.name, tool):
+        if former is not None and former.fits(self.policy, server.name, tool):
             return
         permit = self._permit(call, session, server, tool)
         outcome = permit.decision.outcome
@@ -251,11 +255,13 @@ class Guard:
     def _ask(self, call: Call, permit: Permit, former: Permit | None, server: Server) -> None:
         """Use a grant that fits the call. Raises Postponed if there is none."""
         permit.key = self._key(permit, server)
-        if former is not None and former.grant is not None and former.key == permit.key:
-            # Granted under the former policy and already used up by this very call.
-            permit.grant = former.grant
+        grants, is_for_person = self.approvals.grants, permit.decision.level == HUMAN
+        used = former.grant if former is not None and former.key == permit.key else None
+        if used is not None and used.scope == ONCE and (used.is_persons or not is_for_person):
+            # Used up by this very call, which has waited since. Other grants may have been revoked meanwhile.
+            permit.grant = used
         else:
-            permit.grant = self.approvals.grants.take(permit.key, permit.asker.role)
+            permit.grant = grants.take(permit.key, permit.asker.role, is_for_person)
         if permit.grant is None:
             raise AwaitApproval(self, permit, bytes(call.request.params.get("arguments", b"{}")))
         call.allow(permit)
@@ -344,7 +350,8 @@ class Guard:
     async def _obtain_approval(self, permit: Permit, arguments: bytes, seconds: float) -> tuple[bool, str]:
         key = permit.key = GrantKey(permit.asker.principal, permit.server, permit.tool, "", permit.digest)
         try:
-            permit.grant = self.approvals.grants.take(key, permit.asker.role)
+            role, is_for_person = permit.asker.role, permit.decision.level == HUMAN
+            permit.grant = self.approvals.grants.take(key, role, is_for_person)
             if permit.grant is None:
                 approval = self.approvals.request(permit.asker, key, permit.decision, arguments)
                 outcome = await approval.wait(seconds)
@@ -352,7 +359,7 @@ class Guard:
                     return False, f"pending approval {approval.id}; try again unchanged once it is approved"
                 if outcome.verdict != "approved":
                     return False, _denied(outcome.reason, outcome.decided_by)
-                permit.grant = self.approvals.grants.take(key, permit.asker.role)
+                permit.grant = self.approvals.grants.take(key, role, is_for_person)
         except (FileAccessError, Refused) as exc:
             return False, str(exc)
         return permit.grant is not None, "the approval was used by another call"
