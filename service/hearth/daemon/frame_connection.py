@@ -1,6 +1,7 @@
 """Wire of frames, for bridges and for control requests of the command line. docs/protocol.md is its specification."""
 
 import asyncio
+import functools
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +141,7 @@ class FrameConnection(LimitedConnection):
             former,
             control.string(header, "mode"),
             None if target is None else (target, self._link()),
+            proven,
         )
         session.identify(
             self._pid,
@@ -148,7 +150,6 @@ class FrameConnection(LimitedConnection):
             claimed,
             control.string(header, "agentId"),
         )
-        session.prove(*proven)
         greeting = {
             "type": "helloAck",
             "protocol": protocol,
@@ -234,8 +235,8 @@ class FrameConnection(LimitedConnection):
         elif header["type"] == control.HOOK_FRAME:
             self._send(*await hooks.answer_frame(api, header, payload, self._pid))
         else:
-            asker = self.session or await self._services.attributed(self._pid)
-            self._send(*await control.answer_frame(api, header, asker, is_typed=self.session is None))
+            attributed = functools.partial(self._services.attributed, self._pid)
+            self._send(*await control.answer_frame(api, header, self.session, attributed))
 
     # --- the session's client sink
 

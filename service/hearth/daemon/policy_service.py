@@ -189,7 +189,7 @@ class PolicyService:
             show,
         )
         guard = Guard(policy, approvals, recorder, RoleTokens(places.role_tokens()), self._look_sometimes)
-        self._hooks = HookService(HookDecider(guard, self._hub, recorder, self.attributed))
+        self._hooks = HookService(HookDecider(guard, recorder, self.sessions_above))
         return guard
 
     def hooks(self) -> "HookService | None":
@@ -200,18 +200,28 @@ class PolicyService:
     # --- attribution
 
     async def attributed(self, pid: int | None) -> Session | None:
-        """Return the session whose client is an ancestor of a process; None for a person, or without a policy."""
-        if self.guard is None or pid is None:
-            return None
-        from hearth.host import process_table
+        """Return the session that a process counts as; None for a person, or without a policy. Raises Refused."""
+        return next(iter(await self.sessions_above(pid)), None)
 
-        family = await asyncio.to_thread(process_table.ancestors, pid)
-        for session in self._hub.sessions:
-            if session.pid is not None:
-                client = await asyncio.to_thread(process_table.client_of, session.pid, session.wire == "frames")
-                if client in family or session.pid == pid:
-                    return session
-        return None
+    async def sessions_above(self, pid: int | None) -> list[Session]:
+        """Return the sessions of the nearest client that is an ancestor of a process, the first one first.
+
+        Raises Refused for a process that has ended: whoever asks and leaves at once would count as a person.
+        """
+        if self.guard is None or pid is None:
+            return []
+        sessions = [session for session in self._hub.sessions if session.pid is not None]
+        wires = [(session.pid or 0, session.wire == "frames") for session in sessions]
+        family, clients = await asyncio.to_thread(_relatives, pid, wires)
+        if not family:
+            raise Refused(
+                f"the process {pid} that asks has ended, so nothing tells whether it is a person's; ask again"
+            )
+        owned: dict[int | None, list[Session]] = {}
+        for session, client in zip(sessions, clients, strict=True):
+            for each in {client, session.pid}:
+                owned.setdefault(each, []).append(session)
+        return next((owned[each] for each in family if each in owned), [])
 
     def describe(self) -> dict[str, Any] | None:
         """Return the policy for the status document; None without one."""
@@ -227,3 +237,10 @@ class PolicyService:
             "waiting": self.waiting,
             "pending": len(guard.approvals.pending),
         }
+
+
+def _relatives(pid: int, wires: list[tuple[int, bool]]) -> tuple[list[int], list[int | None]]:
+    """Return the ancestors of a process, nearest first, and the client's process of each connection. Reads /proc."""
+    from hearth.host import process_table
+
+    return process_table.ancestors(pid), [process_table.client_of(*wire) for wire in wires]

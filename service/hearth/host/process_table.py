@@ -52,15 +52,24 @@ def _is_own(uids: object) -> bool:
 
 
 def ancestors(pid: int) -> list[int]:
-    """Return a process and its ancestors, nearest first; without the one that adopts orphans, which is nobody's."""
+    """Return a process and its ancestors, nearest first; without the one that adopts orphans, which is nobody's.
+
+    Empty if the process, or one of them, ends meanwhile: nothing tells then whose child it was.
+    """
     import psutil
 
+    found = []
     try:
-        process = psutil.Process(pid)
-        found = [process, *process.parents()]
-    except psutil.Error:
+        process: psutil.Process | None = psutil.Process(pid)
+        while process is not None and process.pid > 1:
+            found.append(process.pid)
+            process = process.parent()
+    except psutil.NoSuchProcess:
         return []
-    return [each.pid for each in found if each.pid > 1]
+    except psutil.Error:
+        # Another user's process, above all of this user's.
+        pass
+    return found
 
 
 def client_of(pid: int, is_bridge: bool) -> int | None:

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from hearth.cli.main import cli, main
-from hearth.cli.policy import split_tool
+from hearth.cli.policy.policy import split_tool
 from hearth.policy.loader import parse
 from hearth.policy.template import TEAM
 

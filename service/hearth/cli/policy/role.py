@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 from hearth.cli.daemon.logs import span
 from hearth.cli.daemon_choice import places_of, with_places
 from hearth.cli.messages import complain, completed, json_option, tell
+from hearth.cli.policy.person import require_person
 from hearth.errors import FileAccessError, HearthError, Refused
 from hearth.host import private_files
 from hearth.host.folders import make_private, refusal
@@ -55,6 +56,8 @@ def token(
     """Write a token for ROLE to a new file that only you can read. The token itself is not printed: what is printed
     ends up in histories, logs and transcripts of agents. No token can be shown again; issue another one instead.
 
+    For a person only: refused in a shell below an agent.
+
     \b
     Examples:
       hearth role token tl
@@ -66,6 +69,7 @@ def token(
         raise click.UsageError("A role has a name: say which one the token is for.")
     if out is not None and os.path.lexists(out):
         raise _exists(out)
+    require_person(places, "`hearth role token`")
     tokens = RoleTokens(places.role_tokens())
     text = tokens.issue(role, agent_id, seconds, label)
     path = os.path.abspath(out or os.path.join(places.roles, f"{safe_name(role)}-{token_id(text)}.token"))
@@ -157,11 +161,14 @@ def _complete_id(ctx: click.Context, parameter: click.Parameter, incomplete: str
 def revoke(places: Places, ids: tuple[str, ...], as_json: bool) -> int:
     """Revoke tokens, for good. A running daemon refuses them from now on. The beginning of an id is enough.
 
+    For a person only: refused in a shell below an agent.
+
     \b
     Examples:
       hearth role revoke 3f2a9c41d07b
       hearth role revoke $(hearth role list --json | jq -r '.[] | select(.role == "tl") | .id')
     """
+    require_person(places, "`hearth role revoke`")
     tokens = RoleTokens(places.role_tokens())
     revoked, problems = [], []
     for id in ids:

@@ -175,7 +175,7 @@ class Guard:
             self.role_name(session),
             session.id,
             session.client.get("name", ""),
-            session.agent_id or "",
+            session.proven[1] or "",
             session.cwd,
         )
 
