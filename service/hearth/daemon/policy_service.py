@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from hearth.config.loader import read_file
 from hearth.daemon.config_file import ConfigFile
-from hearth.daemon.main import signature
 from hearth.errors import ConfigError, FileAccessError, Refused
 from hearth.host import folders, private_files
 from hearth.hub.events import EVENTS, PolicyReloaded
@@ -34,6 +33,8 @@ log = logging.getLogger(__name__)
 FILE_LIMIT_BYTES = 4 * 1024 * 1024
 # Calls look at the file this often at most: a `stat` for each of them would be a tenth of its time.
 LOOK_SECONDS = 0.25
+# Beginning of a digest that names a change: shorter ones could be guessed without a look at it.
+DIGEST_CHARACTERS = 8
 
 
 class PolicyService:
@@ -51,7 +52,8 @@ class PolicyService:
         self.waiting: str | None = None
         self.audit: AuditLog | None = None
         self._hooks: HookService | None = None
-        if signature(self._path) is not None:
+        # A link that leads nowhere is a policy, too; and a removal may wait for `hearth policy apply`.
+        if os.path.lexists(self._path) or os.path.lexists(places.last_policy):
             self._file.about_to_be_read()
             self._load(is_start=True)
 
@@ -86,9 +88,16 @@ class PolicyService:
 
         try:
             data = read_file(self._path, FILE_LIMIT_BYTES)
+            if data is None and os.path.lexists(self._path):
+                raise ConfigError([f"{self._path}: is a link that leads nowhere"])
             policy = None if data is None else loader.parse(self._path, data)
         except ConfigError as exc:
             self._keep_last_good(str(exc), is_start)
+            return
+        except Exception as exc:
+            # Whatever the reader of policies stumbles over, it must not leave everything allowed.
+            log.exception("unhandled exception while reading the policy path=%s", self._path)
+            self._keep_last_good(f"{self._path}: cannot be read: {exc!r}", is_start)
             return
         guard = self.guard
         digest = policy.digest if policy else "none"
@@ -101,6 +110,10 @@ class PolicyService:
             return
         self.error = self.waiting = None
         if policy is None or data is None:
+            private_files.remove(self._places.last_policy)
+            if guard is None:
+                return
+            guard.approvals.drain("the policy was removed; call again")
             self._hub.policy.apply(None)
             self._hooks = None
             log.warning("policy removed path=%s; every session may do everything", self._path)
@@ -140,11 +153,13 @@ class PolicyService:
         """Put a change in force that waits. Raises Refused."""
         if self.waiting is None:
             raise Refused("no change of the policy waits")
-        if not digest or not self.waiting.startswith(digest):
+        if len(digest) < min(DIGEST_CHARACTERS, len(self.waiting)) or not self.waiting.startswith(digest):
             raise Refused(f"the change that waits has the digest {self.waiting[:12]}, not {digest[:12]!r}")
         self._load(wanted=self.waiting)
         if self.error:
             raise Refused(self.error)
+        if self.waiting:
+            raise Refused(f"the file has changed again; the change that waits has the digest {self.waiting[:12]}")
         return f"{self._path} is in force"
 
     def close(self) -> None:

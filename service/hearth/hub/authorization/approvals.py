@@ -216,10 +216,10 @@ class Approvals:
         """Withdraw an approval whose call was cancelled."""
         self._end(approval, Settlement("withdrawn", "the call was cancelled"))
 
-    def drain(self) -> None:
-        """Withdraw everything that waits, because the daemon shuts down: no call waits for a person then."""
+    def drain(self, reason: str = "the daemon shuts down; call again unchanged") -> None:
+        """Withdraw everything that waits, because nobody can decide it any longer."""
         for approval in self.open():
-            self._end(approval, Settlement("withdrawn", "the daemon shuts down; call again unchanged"))
+            self._end(approval, Settlement("withdrawn", reason))
 
     def session_left(self, session: Session) -> None:
         """Put the questions of a lead that left to the person."""

@@ -45,7 +45,7 @@ class HookDecider:
     async def reaches_hearth(self, who: HookCaller, server: str) -> bool:
         """Tell whether a client's MCP server is a bridge to this daemon: its calls are decided here already.
 
-        The name alone proves nothing: a client may give its own server any name. It must have a session here.
+        The name alone proves nothing, since a client may give its own server any name: it must have a session here.
         """
         found = await self._sessions_above(who.pid)
         return any((session.server or BRIDGE_NAME) == server for session in found)
