@@ -133,7 +133,9 @@ class FrameConnection(LimitedConnection):
         former = (str(resume.get("sessionId")), str(resume.get("secret"))) if isinstance(resume, dict) else None
         hub = self._services.hub
         claimed = control.string(header, "role")
-        proven = hub.policy.admit(claimed, control.string(header, "roleToken"))
+        token = control.string(header, "roleToken")
+        self._services.policy.check_origin(self._pid, token)
+        proven = hub.policy.admit(claimed, token)
         session = self.session = hub.open_session(
             self,
             "frames",

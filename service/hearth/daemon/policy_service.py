@@ -238,6 +238,18 @@ class PolicyService:
                 owned.setdefault(each, []).append(session)
         return next((owned[each] for each in family if each in owned), [])
 
+    def check_origin(self, pid: int | None, token: str | None) -> None:
+        """Raise Refused for a connection without a token from below an agent, which has one.
+
+        Reads /proc in the loop, a millisecond, and only while there are agents: a session must not begin before.
+        """
+        agents = [session for session in self._hub.sessions if session.is_agent and session.pid is not None]
+        if self.guard is None or token is not None or pid is None or not agents:
+            return
+        family, clients = _relatives(pid, [(session.pid or 0, session.wire == "frames") for session in agents])
+        if not family or not {*family}.isdisjoint({*clients, *(session.pid for session in agents)}):
+            raise Refused("a process below an agent needs the agent's role token: `--token-file PATH` of the bridge")
+
     def describe(self) -> dict[str, Any] | None:
         """Return the policy for the status document; None without one."""
         guard = self.guard

@@ -38,6 +38,8 @@ LEAD, HUMAN = "lead", "human"
 SHOWN_BYTES = 16 * 1024
 # Reasons of deciders, which models read.
 REASON_CHARACTERS = 1000
+# Names of clients, which must not push the question itself out of sight.
+NAME_CHARACTERS = 80
 
 _CHOICES = {"Allow once": ONCE, "Allow for this session": SESSION, "Allow always": ALWAYS}
 _SCHEMA = {
@@ -67,6 +69,11 @@ class Approver(NamedTuple):
     name: str
     channel: str
     session: Session | None = None
+
+    @classmethod
+    def at(cls, session: Session, channel: str) -> "Approver":
+        """Return the one that decides at a session, under its client's name, which models and people read."""
+        return cls(_shown_name(session.client.get("name")) or session.id, channel, session)
 
     @property
     def is_person(self) -> bool:
@@ -308,20 +315,22 @@ class Approvals:
         policy = self.roles.policy
         if policy.notify:
             self._notify(
-                f"{approval.asker.client or 'An agent'} asks to use {approval.key.tool}",
+                f"{_name_of(approval.asker)} asks to use {escaped(approval.key.tool)}",
                 f"hearth approve {approval.id}, or hearth deny {approval.id}",
             )
         for session in self._sessions:
             role = policy.roles.get(self.roles.role_name(session))
-            if role and role.human and session.can_be_asked() and session.principal != approval.principal:
+            if not role or not role.human or session.is_agent or session.principal == approval.principal:
+                continue
+            if session.can_be_asked():
                 task = asyncio.get_running_loop().create_task(self._elicit(approval, session))
                 self._asked.setdefault(approval.id, set()).add(task)
 
     async def _elicit(self, approval: Approval, session: Session) -> None:
         """Ask a person who sits at another client."""
         key, asker = approval.key, approval.asker
-        tool = f"{key.server}__{key.tool}" if key.server else key.tool
-        text = f"{asker.client or 'An agent'} (role {asker.role}) asks to call {tool} with {approval.shown}"
+        tool = escaped(f"{key.server}__{key.tool}" if key.server else key.tool)
+        text = f"{_name_of(asker)} (role {asker.role}) asks to call {tool} with {approval.shown}"
         why = f"\n{approval.reason}" if approval.reason else ""
         params = json.dumps({"message": f"{text}{why}", "requestedSchema": _SCHEMA})
         try:
@@ -333,7 +342,7 @@ class Approvals:
                 return
             choice = values.text(content.get("decision")) or "Deny"
             action = "approve" if choice in _CHOICES else "deny"
-            by = Approver(session.client.get("name") or session.id, "elicitation", session)
+            by = Approver.at(session, "elicitation")
             reason = values.text(content.get("reason")) or ""
             await self.decide(approval.id, action, by, reason, _CHOICES.get(choice, ONCE))
         except HearthError as exc:
@@ -350,6 +359,16 @@ class Approvals:
         outcome = Settlement("expired", "nobody decided in time", "", "timeout")
         self._spawn(self._record(approval, outcome))  # type: ignore[arg-type]  # every recorder is a coroutine function
         self._end(approval, outcome)
+
+
+def _name_of(asker: Asker) -> str:
+    return _shown_name(asker.client) or "An agent"
+
+
+def _shown_name(name: str | None) -> str:
+    """Return a client's name for people: a client may call itself anything, also several lines."""
+    shown = escaped(name or "").replace("\n", "\\n")
+    return shown if len(shown) <= NAME_CHARACTERS else f"{shown[:NAME_CHARACTERS]}…"
 
 
 @functools.lru_cache(maxsize=256)

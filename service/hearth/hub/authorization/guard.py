@@ -315,16 +315,22 @@ class Guard:
 
     async def _settled(self, call: Call, approval: Approval) -> Settlement | None:
         """Return the outcome, or None after `approval_wait`; withdraw the approval if the call is cancelled."""
-        deadline = time.monotonic() + self.policy.approval_wait
-        while (left := deadline - time.monotonic()) > 0:
-            outcome = await approval.wait(min(left, 1.0))
-            if outcome is not None:
-                return outcome
-            if not call.is_open:
-                if not approval.is_awaited:
-                    self.approvals.withdraw(approval)
-                return None
+        waiting = asyncio.get_running_loop().create_task(approval.wait(self.policy.approval_wait))
+        # A cancel of the call cancels what is attached to it.
+        call.attach(waiting)
+        try:
+            await asyncio.wait((waiting,))
+        finally:
+            waiting.cancel()
+        if not waiting.cancelled():
+            return waiting.result()
+        self._leave(approval)
         return None
+
+    def _leave(self, approval: Approval) -> None:
+        """Withdraw an approval if no other call waits for it."""
+        if approval.outcome is None and not approval.is_awaited:
+            self.approvals.withdraw(approval)
 
     async def _report(self, call: Call, approval: Approval) -> None:
         """Send progress, where the client wants it, until the wait is over."""
@@ -354,7 +360,12 @@ class Guard:
             permit.grant = self.approvals.grants.take(key, role, is_for_person)
             if permit.grant is None:
                 approval = self.approvals.request(permit.asker, key, permit.decision, arguments)
-                outcome = await approval.wait(seconds)
+                try:
+                    outcome = await approval.wait(seconds)
+                except asyncio.CancelledError:
+                    # The hook was ended: its client runs nothing any more that could be approved.
+                    self._leave(approval)
+                    raise
                 if outcome is None:
                     return False, f"pending approval {approval.id}; try again unchanged once it is approved"
                 if outcome.verdict != "approved":
