@@ -3,7 +3,7 @@
 import pytest
 
 from support.clients import FramesClient, Message
-from support.daemon import Scratch
+from support.daemon import Scratch, server
 from support.kernel import until
 from support.policies import TEAM, Team
 
@@ -264,3 +264,28 @@ def test_a_client_s_name_cannot_be_read_as_a_part_of_the_question(team: Team) ->
     asks, _, reason = message.partition("\n")
     assert "asks to call count__once" in asks and "\u202e" not in message and len(asks) < 300
     assert reason == "what counts is the lead's to allow"
+
+
+@pytest.mark.parametrize("change", ["revoked", "denied"])
+def test_a_call_in_the_queue_is_decided_again_when_it_is_sent(scratch: Scratch, change: str) -> None:
+    team = Team(scratch)
+    scratch.serve({"count": server("counting", team.ledger, max_concurrency=1)})
+    dev = team.client()
+    id = dev.begin_call("count__once", key="k1")
+    approval = str(team.wait_pending()[0]["id"])
+    assert team.person("approve", approval, "--for", "session").returncode == 0
+    assert text_of(dev.answer_to(id)) == "once k1"
+    slow = dev.begin_call("count__read", key="slow", delay=60_000)
+    until(lambda: "read slow" in team.ran(), "the server is busy")
+    queued = dev.begin_call("count__once", key="k1")
+    assert dev.ask("ping")["result"] == {}
+    former = scratch.status()["policy"]["digest"]
+    if change == "revoked":
+        assert team.person("approvals", "--revoke", approval).returncode == 0
+    else:
+        team.write(TEAM.replace('decide = "ask"', 'decide = "deny"'))
+        until(lambda: scratch.status()["policy"]["digest"] != former, "the policy is in force")
+    dev.notify("notifications/cancelled", {"requestId": slow})
+    answer = str(dev.answer_to(queued))
+    assert ("asks about this call now" if change == "revoked" else "denied by policy") in answer
+    assert team.ran().count("once k1") == 1

@@ -66,7 +66,7 @@ class AwaitApproval(Postponed):
     rpc_code = versions.INVALID_PARAMS
 
     def __init__(self, guard: "Guard", permit: "Permit", arguments: bytes) -> None:
-        super().__init__("the policy has changed and asks about this call now; call again")
+        super().__init__("not run: the policy asks about this call now, or its approval was revoked; call again")
         self._guard = guard
         self._permit = permit
         self._arguments = arguments
