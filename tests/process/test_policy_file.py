@@ -2,11 +2,13 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
-from support.daemon import Scratch
+from support.daemon import Scratch, server
+from support.http.clients import HttpClient
 from support.kernel import until
 from support.policies import TEAM, Team
 
@@ -101,3 +103,29 @@ def test_an_audit_trail_that_cannot_be_written_does_not_undo_the_policy(scratch:
     assert done.returncode != 0, done
     assert len(team.pending()) == 1 and team.ran() == []
     dev.notify("notifications/cancelled", {"requestId": id})
+
+
+def test_without_a_policy_nothing_of_it_is_loaded_or_written(scratch: Scratch) -> None:
+    team = Team(scratch, "")
+    seen = scratch.home / "modules"
+    code = (
+        "import sys; from hearth.daemon.main import main; code = main(sys.argv[1:]);"
+        f"open({str(seen)!r}, 'w').write(' '.join(sys.modules)); sys.exit(code)"
+    )
+    scratch.configure({"count": server("counting", team.ledger)})
+    scratch.start(command=(sys.executable, "-c", code))
+    before = set(scratch.home.rglob("*"))
+    client = scratch.frames(role="dev", agentId="a1", roleToken="anything")
+    client.initialize()
+    assert client.call("count__once", key="k1")["result"]
+    assert HttpClient(scratch, "/hooks/pre-tool-use?client=claude").request("POST", {}).status == 200
+    assert scratch.control().control("person")[0]["ok"] is True
+    assert HttpClient(scratch, "/api/v1/reload").request("POST", {}).status == 200
+    assert scratch.control().control("shutdown")[0]["ok"] is True
+    until(seen.exists, "the daemon ends")
+    loaded = [name for name in seen.read_text().split() if name.startswith("hearth.policy")]
+    assert loaded == []
+    new = {path.name for path in {*scratch.home.rglob("*")} - before}
+    assert not [
+        name for name in new if any(word in name for word in ("policy", "grants", "audit", "approvals", "role"))
+    ]
