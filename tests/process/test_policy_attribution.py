@@ -17,6 +17,8 @@ from support.policies import TEAM, Team
 
 AGENT = Path(__file__).parents[1] / "support" / "agent.py"
 STRICT = TEAM.replace("[roles.dev]\n", '[roles.dev]\notherwise = "deny"\n')
+HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}
+CALL = {"name": "count__once", "arguments": {"key": "k1"}}
 HEARTH = (sys.executable, "-I", "-m", "hearth")
 # Connects, hands the connection to its parent, and ends.
 CONNECTOR = """
@@ -143,3 +145,22 @@ def test_a_connection_without_a_token_from_below_an_agent_is_refused(team: Team)
     lines.send({"jsonrpc": "2.0", "id": 1, "method": "ping"})
     assert "needs the agent's role token" in lines.receive()["error"]["message"]
     assert team.scratch.frames(roleToken=token).session["sessionId"]
+
+
+def test_a_client_that_starts_its_bridge_by_a_shell_is_no_person(team: Team) -> None:
+    # The command after the bridge keeps the shell from becoming the bridge.
+    command = ["sh", "-c", '"$0" -I -m hearth bridge --no-start; :', sys.executable]
+    with subprocess.Popen(
+        command, env=team.scratch.environment(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    ) as bridge:
+        assert bridge.stdin
+        for id, method, params in ((1, "initialize", HANDSHAKE), (2, "tools/call", CALL)):
+            message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+            bridge.stdin.write(json.dumps(message).encode() + b"\n")
+            bridge.stdin.flush()
+        (waiting,) = team.wait_pending()
+        done = team.scratch.hearth("approve", str(waiting["id"]))
+        assert done.returncode == 5 and "for a person" in done.stderr, done
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}
+        bridge.stdin.write(json.dumps(cancel).encode() + b"\n")
+    assert team.ran() == []
