@@ -43,7 +43,7 @@ class Stage:
         self.servers: dict[str, StagedServer] = {}
         for name, script in scripts.items():
             server = StagedServer(folder / "learned.json", dict(script), name=name, isolation=isolation)
-            server._listener, server._retiring = self.hub, self.hub._retire
+            server._listener, server._retiring = self.hub._listener, self.hub._retire
             self.hub.servers[name] = self.servers[name] = server
         self._tag = 0
 
