@@ -18,6 +18,7 @@
     │   └── TurnedAway         … except with the reason why it accepts no more connections
     ├── Refused                a request was understood and denied
     │   ├── NoRoom             … because there are too many already
+    │   ├── PersonRequired     … because it comes from below an agent
     │   └── RoleRefused        … because no valid token shows the role
     ├── InstallationChanged    a module cannot be loaded any more
     ├── VaultError             a secret could not be stored, or found where it was stored
@@ -168,6 +169,10 @@ class Refused(HearthError):
 
 class NoRoom(Refused):
     """Error for a connection beyond the limit, which the sentence names. The refusal was already counted and logged."""
+
+
+class PersonRequired(Refused):
+    """Error for a command that is for a person, from a process below an agent."""
 
 
 class RoleRefused(Refused):

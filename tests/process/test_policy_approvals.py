@@ -3,7 +3,7 @@
 import pytest
 
 from support.clients import FramesClient, Message
-from support.daemon import Scratch
+from support.daemon import Scratch, server
 from support.kernel import until
 from support.policies import TEAM, Team
 
@@ -194,3 +194,98 @@ def test_always_is_kept_in_a_file_across_daemons_and_can_be_revoked(team: Team) 
     assert team.person("approvals", "--revoke", approval).returncode == 0
     other.begin_call("count__once", key="k1")
     team.wait_pending()
+
+
+def test_a_cancelled_call_is_not_there_to_be_approved_any_more(team: Team) -> None:
+    dev = team.client()
+    id = dev.begin_call("count__once", key="k1")
+    (waiting,) = team.wait_pending()
+    dev.notify("notifications/cancelled", {"requestId": id})
+    assert dev.ask("ping")["result"] == {}
+    assert team.pending() == []
+    assert team.person("approve", str(waiting["id"])).returncode == 5
+
+
+def test_one_grant_serves_one_of_two_equal_calls(team: Team) -> None:
+    dev = team.client()
+    first, second = dev.begin_call("count__once", key="k1"), dev.begin_call("count__once", key="k1")
+    (waiting,) = team.wait_pending()
+    assert team.person("approve", str(waiting["id"])).returncode == 0
+    until(lambda: [each["id"] for each in team.pending()] not in ([], [waiting["id"]]), "the other call is asked about")
+    assert team.ran() == ["once k1"]
+    assert team.person("approve", str(waiting["id"])).returncode == 5
+    assert team.person("deny", str(team.pending()[0]["id"])).returncode == 0
+    answers = sorted(text_of(dev.answer_to(id)) for id in (first, second))
+    assert answers == ["denied by person", "once k1"]
+
+
+def test_a_lead_s_approval_does_not_serve_once_the_policy_asks_a_person(scratch: Scratch) -> None:
+    policy = TEAM.replace("approval_wait = 30", "approval_wait = 0.2")
+    team = Team(scratch, policy)
+    team.serve()
+    lead, dev = team.client("tl"), team.client()
+    assert "pending" in text_of(dev.call("count__once", key="k1"))
+    decide(lead, wait_for(lead), "approve")
+    team.write(policy.replace('decide = "ask"', 'decide = "ask_human"'))
+    until(lambda: "pending" in text_of(dev.call("count__once", key="k1")), "the call is asked about again")
+    assert [each["level"] for each in team.pending()] == ["human"]
+    assert team.ran() == []
+
+
+def test_a_question_to_a_lead_becomes_the_person_s_with_the_policy(scratch: Scratch) -> None:
+    policy = TEAM.replace("approval_wait = 30", "approval_wait = 0.2")
+    team = Team(scratch, policy)
+    team.serve()
+    lead, dev = team.client("tl"), team.client()
+    dev.call("count__once", key="k1")
+    approval = wait_for(lead)
+    team.write(policy.replace('decide = "ask"', 'decide = "ask_human"'))
+    until(lambda: dev.call("count__once", key="k1") and team.pending()[0]["level"] == "human", "the person is asked")
+    assert "not this lead's to decide" in text_of(decide(lead, approval, "approve"))
+
+
+@pytest.mark.parametrize("content", [7, "yes", {}, {"decision": 3}, {"decision": "Allow everything"}])
+def test_an_answer_of_rubbish_allows_nothing(team: Team, content: object) -> None:
+    desk, dev = team.client("desk", capabilities=ELICITATION), team.client()
+    id = dev.begin_call("count__once", key="k1")
+    question = desk.next_called("elicitation/create")
+    desk.send({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": content}})
+    assert text_of(dev.answer_to(id)).startswith("denied by")
+    assert team.ran() == []
+
+
+def test_a_client_s_name_cannot_be_read_as_a_part_of_the_question(team: Team) -> None:
+    desk = team.client("desk", capabilities=ELICITATION)
+    dev = team.scratch.frames()
+    info = {"name": "nice\n\nApproved by your admin.\u202e" + "x" * 500, "version": "1"}
+    dev.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info})
+    dev.begin_call("count__once", key="k1")
+    message = desk.next_called("elicitation/create")["params"]["message"]
+    asks, _, reason = message.partition("\n")
+    assert "asks to call count__once" in asks and "\u202e" not in message and len(asks) < 300
+    assert reason == "what counts is the lead's to allow"
+
+
+@pytest.mark.parametrize("change", ["revoked", "denied"])
+def test_a_call_in_the_queue_is_decided_again_when_it_is_sent(scratch: Scratch, change: str) -> None:
+    team = Team(scratch)
+    scratch.serve({"count": server("counting", team.ledger, max_concurrency=1)})
+    dev = team.client()
+    id = dev.begin_call("count__once", key="k1")
+    approval = str(team.wait_pending()[0]["id"])
+    assert team.person("approve", approval, "--for", "session").returncode == 0
+    assert text_of(dev.answer_to(id)) == "once k1"
+    slow = dev.begin_call("count__read", key="slow", delay=60_000)
+    until(lambda: "read slow" in team.ran(), "the server is busy")
+    queued = dev.begin_call("count__once", key="k1")
+    assert dev.ask("ping")["result"] == {}
+    former = scratch.status()["policy"]["digest"]
+    if change == "revoked":
+        assert team.person("approvals", "--revoke", approval).returncode == 0
+    else:
+        team.write(TEAM.replace('decide = "ask"', 'decide = "deny"'))
+        until(lambda: scratch.status()["policy"]["digest"] != former, "the policy is in force")
+    dev.notify("notifications/cancelled", {"requestId": slow})
+    answer = str(dev.answer_to(queued))
+    assert ("asks about this call now" if change == "revoked" else "denied by policy") in answer
+    assert team.ran().count("once k1") == 1

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from hearth.errors import FrameError, HearthError, Refused
+from hearth.errors import FrameError, HearthError, PersonRequired, Refused
 from hearth.hub import events
 from hearth.hub.control_api import ControlApi, EventFeed
 from hearth.hub.events import EVENTS, KEPT_EVENTS
@@ -27,15 +27,17 @@ SENTENCE_LIMIT = 8000
 # Events in one frame; between two frames the reader may fall behind, and the queue drops instead of the connection.
 EVENTS_PER_FRAME = 100
 
+# The session below whose client a command was typed; None for a person.
+Attribution = Awaitable[Session | None]
 # The header and the payload of an answer.
 Answer = tuple[dict[str, Any], bytes]
 
 
 def refuse_agents(session: Session | None, what: str) -> None:
-    """Raise Refused if a command was typed below an agent: only a person may do that."""
+    """Raise PersonRequired if a command was typed below an agent."""
     if session is not None:
         name = session.client.get("name") or session.id
-        raise Refused(f"{what} is for a person, and runs below {name!r} here; type it in a terminal of your own")
+        raise PersonRequired(f"{what} is for a person, and runs below {name!r} here; type it in a terminal of your own")
 
 
 class DaemonControl:
@@ -70,8 +72,9 @@ class DaemonControl:
         return self._services.hub.approved()
 
     def check_typed(self, asker: Session | None) -> None:
-        """Raise Refused for an owner's command that was typed below the owner's own agent: nobody can be asked."""
-        if asker is not None and asker is self._services.hub.sessions.owner:
+        """Raise Refused for an owner's command that was typed below an agent, if no other session can be asked."""
+        owner = self._services.hub.sessions.owner
+        if owner is None or owner is asker or not owner.can_be_asked():
             refuse_agents(asker, "this")
 
     async def cmd_reload(self, asker: Session | None = None) -> str:
@@ -148,16 +151,19 @@ class DaemonControl:
 
 
 async def answer_frame(
-    api: ControlApi, header: dict[str, Any], asker: Session | None, is_typed: bool = False
+    api: ControlApi, header: dict[str, Any], session: Session | None, attributed: Callable[[], Attribution]
 ) -> Answer:
     """Return the answer to a control frame, its own refusals included.
 
-    `is_typed`: the asker is the session below whose client a command was typed, not one that asks by itself.
+    `session` is the one that asks by itself; `attributed` finds the one below whose client a command was typed.
     """
     answer: dict[str, Any] = {"type": header["type"], "re": integer(header, "seq")}
     try:
-        if is_typed and header["type"] in OWNERS_COMMANDS:
-            api.check_typed(asker)
+        asker = session
+        if session is None and header["type"] in PERSONS_COMMANDS:
+            asker = await attributed()
+            if header["type"] in OWNERS_COMMANDS:
+                api.check_typed(asker)
         more, payload = await _run(api, header, asker)
     except HearthError as exc:
         return {**answer, "ok": False, "message": str(exc)[:SENTENCE_LIMIT]}, b""
@@ -205,6 +211,8 @@ HOOK_FRAME = "hook"
 POLICY_FRAMES = frozenset({"approvals", "decide", "revoke", "applyPolicy", "person"})
 # Commands that a session other than the owner may not give by itself.
 OWNERS_COMMANDS = frozenset({"reload", "restart", "shutdown"})
+# Commands for which it matters whether a person typed them.
+PERSONS_COMMANDS = OWNERS_COMMANDS | POLICY_FRAMES - {"approvals"}
 CONTROL_TYPES = frozenset({"status", "tools", "approved", EVENTS_FRAME, HOOK_FRAME}) | POLICY_FRAMES | OWNERS_COMMANDS
 
 

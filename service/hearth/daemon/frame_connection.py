@@ -1,6 +1,7 @@
 """Wire of frames, for bridges and for control requests of the command line. docs/protocol.md is its specification."""
 
 import asyncio
+import functools
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +133,9 @@ class FrameConnection(LimitedConnection):
         former = (str(resume.get("sessionId")), str(resume.get("secret"))) if isinstance(resume, dict) else None
         hub = self._services.hub
         claimed = control.string(header, "role")
-        proven = hub.policy.admit(claimed, control.string(header, "roleToken"))
+        token = control.string(header, "roleToken")
+        self._services.policy.check_origin(self._pid, token)
+        proven = hub.policy.admit(claimed, token)
         session = self.session = hub.open_session(
             self,
             "frames",
@@ -140,6 +143,7 @@ class FrameConnection(LimitedConnection):
             former,
             control.string(header, "mode"),
             None if target is None else (target, self._link()),
+            proven,
         )
         session.identify(
             self._pid,
@@ -148,7 +152,6 @@ class FrameConnection(LimitedConnection):
             claimed,
             control.string(header, "agentId"),
         )
-        session.prove(*proven)
         greeting = {
             "type": "helloAck",
             "protocol": protocol,
@@ -234,8 +237,8 @@ class FrameConnection(LimitedConnection):
         elif header["type"] == control.HOOK_FRAME:
             self._send(*await hooks.answer_frame(api, header, payload, self._pid))
         else:
-            asker = self.session or await self._services.attributed(self._pid)
-            self._send(*await control.answer_frame(api, header, asker, is_typed=self.session is None))
+            attributed = functools.partial(self._services.attributed, self._pid)
+            self._send(*await control.answer_frame(api, header, self.session, attributed))
 
     # --- the session's client sink
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from hearth.config.loader import read_file
 from hearth.daemon.config_file import ConfigFile
-from hearth.daemon.main import signature
 from hearth.errors import ConfigError, FileAccessError, Refused
 from hearth.host import folders, private_files
 from hearth.hub.events import EVENTS, PolicyReloaded
@@ -34,6 +33,8 @@ log = logging.getLogger(__name__)
 
 # A policy of thousands of rules; more is not a policy.
 FILE_LIMIT_BYTES = 4 * 1024 * 1024
+# Beginning of a digest that names a change: shorter ones could be guessed without a look at it.
+DIGEST_CHARACTERS = 8
 
 
 class PolicyService:
@@ -52,7 +53,8 @@ class PolicyService:
         self._recorder: AuditRecorder | None = None
         self._hooks: HookService | None = None
         self._trust: TrustStore | None = None
-        if signature(self._path) is not None:
+        # A link that leads nowhere is a policy, too; and a removal may wait for `hearth policy apply`.
+        if os.path.lexists(self._path) or os.path.lexists(places.last_policy):
             self._file.about_to_be_read()
             self._load(is_start=True)
 
@@ -86,9 +88,16 @@ class PolicyService:
             if is_change and not self._file.was_left_alone():
                 # A part of a policy may be a valid one that allows more, and a missing one allows everything.
                 return
+            if data is None and os.path.lexists(self._path):
+                raise ConfigError([f"{self._path}: is a link that leads nowhere"])
             policy = None if data is None else loader.parse(self._path, data)
         except ConfigError as exc:
             self._keep_last_good(str(exc), is_start)
+            return
+        except Exception as exc:
+            # Whatever the reader of policies stumbles over, it must not leave everything allowed.
+            log.exception("unhandled exception while reading the policy path=%s", self._path)
+            self._keep_last_good(f"{self._path}: cannot be read: {exc!r}", is_start)
             return
         guard = self.guard
         digest = policy.digest if policy else "none"
@@ -101,6 +110,10 @@ class PolicyService:
             return
         self.error = self.waiting = None
         if policy is None or data is None:
+            private_files.remove(self._places.last_policy)
+            if guard is None:
+                return
+            guard.approvals.drain("the policy was removed; call again")
             self._hub.policy.apply(None)
             self._hooks = None
             log.warning("policy removed path=%s; every session may do everything", self._path)
@@ -140,7 +153,7 @@ class PolicyService:
         """Put a change in force that waits. Raises Refused."""
         if self.waiting is None:
             raise Refused("no change of the policy waits")
-        if not digest or not self.waiting.startswith(digest):
+        if len(digest) < min(DIGEST_CHARACTERS, len(self.waiting)) or not self.waiting.startswith(digest):
             raise Refused(f"the change that waits has the digest {self.waiting[:12]}, not {digest[:12]!r}")
         self._load(wanted=self.waiting)
         if self.error:
@@ -194,7 +207,7 @@ class PolicyService:
             show,
         )
         guard = Guard(policy, approvals, recorder, RoleTokens(places.role_tokens()), self.look_at_once)
-        self._hooks = HookService(HookDecider(guard, self._hub, recorder, self.attributed))
+        self._hooks = HookService(HookDecider(guard, recorder, self.sessions_above))
         self._trust = TrustStore(places.trusted)
         self._read_projects(guard, self._trust)
         return guard
@@ -220,18 +233,40 @@ class PolicyService:
     # --- attribution
 
     async def attributed(self, pid: int | None) -> Session | None:
-        """Return the session whose client is an ancestor of a process; None for a person, or without a policy."""
-        if self.guard is None or pid is None:
-            return None
-        from hearth.host import process_table
+        """Return the session that a process counts as; None for a person, or without a policy. Raises Refused."""
+        return next(iter(await self.sessions_above(pid)), None)
 
-        family = await asyncio.to_thread(process_table.ancestors, pid)
-        for session in self._hub.sessions:
-            if session.pid is not None:
-                client = await asyncio.to_thread(process_table.client_of, session.pid, session.wire == "frames")
-                if client in family or session.pid == pid:
-                    return session
-        return None
+    async def sessions_above(self, pid: int | None) -> list[Session]:
+        """Return the sessions of the nearest client that is an ancestor of a process, the first one first.
+
+        Raises Refused for a process that has ended: whoever asks and leaves at once would count as a person.
+        """
+        if self.guard is None or pid is None:
+            return []
+        sessions = [session for session in self._hub.sessions if session.pid is not None]
+        wires = [(session.pid or 0, session.wire == "frames") for session in sessions]
+        family, clients = await asyncio.to_thread(_relatives, pid, wires)
+        if not family:
+            raise Refused(
+                f"the process {pid} that asks has ended, so nothing tells whether it is a person's; ask again"
+            )
+        owned: dict[int | None, list[Session]] = {}
+        for session, client in zip(sessions, clients, strict=True):
+            for each in {client, session.pid}:
+                owned.setdefault(each, []).append(session)
+        return next((owned[each] for each in family if each in owned), [])
+
+    def check_origin(self, pid: int | None, token: str | None) -> None:
+        """Raise Refused for a connection without a token from below an agent, which has one.
+
+        Reads /proc in the loop, a millisecond, and only while there are agents: a session must not begin before.
+        """
+        agents = [session for session in self._hub.sessions if session.is_agent and session.pid is not None]
+        if self.guard is None or token is not None or pid is None or not agents:
+            return
+        family, clients = _relatives(pid, [(session.pid or 0, session.wire == "frames") for session in agents])
+        if not family or not {*family}.isdisjoint({*clients, *(session.pid for session in agents)}):
+            raise Refused("a process below an agent needs the agent's role token: `--token-file PATH` of the bridge")
 
     def describe(self) -> dict[str, Any] | None:
         """Return the policy for the status document; None without one."""
@@ -247,3 +282,10 @@ class PolicyService:
             "waiting": self.waiting,
             "pending": len(guard.approvals.pending),
         }
+
+
+def _relatives(pid: int, wires: list[tuple[int, bool]]) -> tuple[list[int], list[int | None]]:
+    """Return the ancestors of a process, nearest first, and the client's process of each connection. Reads /proc."""
+    from hearth.host import process_table
+
+    return process_table.ancestors(pid), [process_table.client_of(*wire) for wire in wires]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from hearth.daemon.frame_connection import FrameConnection
 from hearth.daemon.line_connection import LineConnection
 from hearth.daemon.services import COUNTERS, DaemonServices
-from hearth.errors import NoRoom, WireError
+from hearth.errors import NoRoom, Refused, WireError
 from hearth.host import listening
 from hearth.host.listening import Peer
 from hearth.mcp import messages, versions
@@ -126,7 +126,11 @@ class ProtocolDetector(asyncio.Protocol):
     def _become_lined(self, ended: bool) -> None:
         try:
             self._acceptor.check_room()
-        except NoRoom as exc:
+            self._services.policy.check_origin(self._peer.pid, None)
+        except Refused as exc:
+            if not isinstance(exc, NoRoom):
+                log.info("a connection is refused: %s", exc)
+                COUNTERS.connections_refused += 1
             self._end(messages.error(None, versions.INTERNAL_ERROR, str(exc)) + b"\n")
         else:
             self._become(LineConnection(self._services, self._transport, self._peer.pid), ended)

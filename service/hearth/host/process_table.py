@@ -14,6 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 PSS, RSS = "PSS", "RSS"
+# Programs by which a client may start its bridge; they wait for it.
+LAUNCHERS = frozenset(
+    {"sh", "bash", "dash", "zsh", "fish", "env", "uv", "uvx", "pipx", "cmd.exe", "powershell.exe", "uv.exe", "uvx.exe"}
+)
 
 
 class ProcessInfo(NamedTuple):
@@ -52,29 +56,57 @@ def _is_own(uids: object) -> bool:
 
 
 def ancestors(pid: int) -> list[int]:
-    """Return a process and its ancestors, nearest first; without the one that adopts orphans, which is nobody's."""
+    """Return a process and its ancestors, nearest first; without the one that adopts orphans, which is nobody's.
+
+    Empty if the process, or one of them, ends meanwhile: nothing tells then whose child it was.
+    """
     import psutil
 
+    found = []
     try:
-        process = psutil.Process(pid)
-        found = [process, *process.parents()]
-    except psutil.Error:
+        process: psutil.Process | None = psutil.Process(pid)
+        while process is not None and process.pid > 1:
+            found.append(process.pid)
+            process = process.parent()
+    except psutil.NoSuchProcess:
         return []
-    return [each.pid for each in found if each.pid > 1]
+    except psutil.Error:
+        # Another user's process, above all of this user's.
+        pass
+    return found
 
 
 def client_of(pid: int, is_bridge: bool) -> int | None:
-    """Return the process of the client at the other end of a connection: a bridge's is its parent."""
+    """Return the process of the client at the other end of a connection: a bridge's is the one that started it.
+
+    A shell or a package runner in between is not the client: commands that the client runs are not below it.
+    """
     import psutil
 
     if not is_bridge:
         return pid
+    found = None
     try:
-        parent = psutil.Process(pid).ppid()
+        process = psutil.Process(pid).parent()
         # A bridge whose client is gone was adopted by the init process or by the user's service manager.
-        return parent if parent > 1 and psutil.Process(parent).name() != "systemd" else None
+        while process is not None and process.pid > 1 and (name := process.name()) != "systemd":
+            found = process.pid
+            if name not in LAUNCHERS or _leads_session(found):
+                break
+            process = process.parent()
     except psutil.Error:
-        return None
+        pass
+    return found
+
+
+def _leads_session(pid: int) -> bool:
+    """Tell whether a process leads a session, as the shell of a terminal does: a person types there."""
+    if sys.platform == "win32":
+        return False
+    try:
+        return os.getsid(pid) == pid
+    except OSError:
+        return False
 
 
 def folder_of(pid: int) -> str | None:

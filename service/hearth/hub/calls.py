@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hearth.errors import HearthError, LoginRequired
 from hearth.faults import SEAMS
@@ -93,9 +93,9 @@ class Call:
         # Set while the call is suspended: the suspended call waits for the server then, not this one.
         self.suspended: SuspendedCall | None = None
         # Open questions to the client; the call's clock does not run meanwhile.
-        self.tasks: set[asyncio.Task[None]] | None = None
+        self.tasks: set[asyncio.Task[Any]] | None = None
         # Questions among them that may belong to another call of the session.
-        self.uncertain: set[asyncio.Task[None]] | None = None
+        self.uncertain: set[asyncio.Task[Any]] | None = None
         # Number of times that the server has required input.
         self.rounds = 0
         # The user's answer to the request to log in.
@@ -345,7 +345,7 @@ class Call:
         """Whether a question to the client is open, so that the call's own clock does not run."""
         return bool(self.tasks)
 
-    def attach(self, task: "asyncio.Task[None]", is_certain: bool = True) -> None:
+    def attach(self, task: "asyncio.Task[Any]", is_certain: bool = True) -> None:
         """Attach a question, which ends with the call; one that may be another call's ends with the session's last."""
         if not self.tasks:
             self.tasks = set()
@@ -356,7 +356,7 @@ class Call:
             self.uncertain.add(task)
         task.add_done_callback(self._detach)
 
-    def _detach(self, task: "asyncio.Task[None]") -> None:
+    def _detach(self, task: "asyncio.Task[Any]") -> None:
         self.touched = monotonic()
         if self.uncertain:
             self.uncertain.discard(task)

@@ -109,6 +109,8 @@ async def obtain_approval(asker: Session, act: str, sessions: Sessions, requests
     The owner may; a request of any other session is put to the owner. `policy` is `owner.approve`.
     """
     owner = sessions.owner
+    if owner is None and asker.is_agent:
+        raise Refused("agents are never the owner, and there is no owner who could be asked")
     if owner is None or owner is asker:
         return
     if not owner.can_be_asked():

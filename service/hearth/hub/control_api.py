@@ -47,7 +47,7 @@ class ControlApi(Protocol):
         """Read the approvals of tools again, and tell clients. The owner is not asked: only a person writes them."""
 
     def check_typed(self, asker: Session | None) -> None:
-        """Raise Refused for an owner's command that was typed below the owner's own agent."""
+        """Raise Refused for an owner's command that was typed below an agent, if no other session can be asked."""
 
     async def cmd_reload(self, asker: Session | None = None) -> str:
         """Read the config again. Raises ConfigError, in which case the former config stays, or Refused by the owner."""

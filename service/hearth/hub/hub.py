@@ -30,7 +30,7 @@ from hearth.hub.pipeline import Pipeline
 from hearth.hub.router import HubServices, Router
 from hearth.hub.server_listener import ServerListener
 from hearth.hub.server_messages import ServerMessages, UrlVisits
-from hearth.hub.sessions import POLICY_SERVER, Session, Sessions
+from hearth.hub.sessions import POLICY_SERVER, Proven, Session, Sessions
 from hearth.hub.sinks import ClientSink
 from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
 from hearth.mcp import messages
@@ -157,10 +157,12 @@ class Hub:
         resume: tuple[str, str] | None = None,
         mode: str | None = None,
         to: "tuple[bytes, TargetBridge] | None" = None,
+        proven: Proven = (None, None),
     ) -> Session:
         """Open a session. With `resume`, continue under the id that it had. Raises Refused.
 
         `mode`: how its client wants tools to be offered, if it says. `to`: the settings of `--to`, and its bridge.
+        `proven`: the role and the agent id that its role token proves.
         """
         target = self._directory.make_target(self.config, *to, self._listener, self._retire) if to else None
         if server is not None and server not in self.servers:
@@ -168,13 +170,14 @@ class Hub:
         id = secret = None
         if resume:
             former = self.sessions.get(resume[0])
-            if former and former.secret == resume[1]:
+            if former and (former.secret, former.proven) == (resume[1], proven):
                 # The same bridge, whose former connection is not known to have ended yet.
                 former.sink.close()
                 self.close_session(former)
-            id, secret = self.sessions.resumable(*resume)
+            id, secret = self.sessions.resumable(*resume, proven)
         session = Session(sink, wire, id, server, mode or self.config.mode, mode, secret)
         session.aim(target)
+        session.prove(*proven)
         EVENTS.emit(SessionOpened(session=session.id, wire=wire))
         self.sessions.add(session)
         log.info("a session begins, over %s", wire, extra={"session": session.id})

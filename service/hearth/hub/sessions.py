@@ -40,6 +40,10 @@ AUTO = "auto"
 POLICY_SERVER = "policy"
 
 
+# Role and agent id that a role token proves.
+Proven = tuple[str | None, str | None]
+
+
 def digest(secret: str) -> str:
     """Return the name that stands for a secret."""
     return hashlib.blake2s(secret.encode(), digest_size=16).hexdigest()
@@ -139,16 +143,23 @@ class Session:
         role: str | None = None,
         agent_id: str | None = None,
     ) -> None:
-        """Record what the wire knows of the client."""
-        self.pid, self.cwd, self.client_id, self.role, self.agent_id = pid, cwd, client_id, role, agent_id
+        """Record what the wire knows of the client. A claimed agent id does not replace a proven one."""
+        self.pid, self.cwd, self.client_id, self.role = pid, cwd, client_id, role
+        if not self.is_agent:
+            self.agent_id = agent_id
 
     def prove(self, role: str | None, agent_id: str | None) -> None:
-        """Record the role and the agent id that the client's role token proves, if it has one."""
+        """Record the role and the agent id that the client's role token proves, before the session is added."""
         self.token_role = role
         if agent_id is not None:
             self.agent_id, self.is_agent = agent_id, True
         # The offered lists depend on the role.
         self.view = None
+
+    @property
+    def proven(self) -> Proven:
+        """Role and agent id that the client's role token proves."""
+        return self.token_role, self.agent_id if self.is_agent else None
 
     def act_as(self, principal: str) -> None:
         """Use another name for approvals and grants: for wires whose sessions have no secret."""
@@ -301,8 +312,8 @@ class Sessions:
         self._active: dict[int, Session] = {}
         self._numbers = itertools.count()
         self._hearing: dict[str, Session] = {}
-        # Secrets of sessions that have left, by their ids.
-        self._departed: dict[str, str] = {}
+        # Secrets of sessions that have left, and what their role tokens proved, by their ids.
+        self._departed: dict[str, tuple[str, Proven]] = {}
         self.owner: Session | None = None
         self._announced_owner: str | None = None
 
@@ -324,12 +335,14 @@ class Sessions:
             self._hearing[session.id] = session
         self.came_back(session)
 
-    def resumable(self, id: str, secret: str) -> tuple[str | None, str | None]:
+    def resumable(self, id: str, secret: str, proven: Proven = (None, None)) -> tuple[str | None, str | None]:
         """Return the id and the secret under which a bridge continues a session of the past, as far as it may.
 
-        The id of a session that has left is taken over only with its secret, and so are the grants bound to it.
+        The id of a session that has left is taken over only with its secret, in the same role and by the same agent,
+        and so are the grants bound to it.
         """
-        if id in self._by_id or self._departed.get(id, secret) != secret:
+        claim = secret, proven
+        if id in self._by_id or self._departed.get(id, claim) != claim:
             return None, None
         return id, secret if len(secret) == 2 * SECRET_BYTES else None
 
@@ -337,7 +350,7 @@ class Sessions:
         """Remove a session that ends."""
         if self._by_id.get(session.id) is session:
             del self._by_id[session.id]
-            self._departed[session.id] = session.secret
+            self._departed[session.id] = session.secret, session.proven
             if len(self._departed) > DEPARTED_LIMIT:
                 del self._departed[next(iter(self._departed))]
             self._hearing.pop(session.id, None)

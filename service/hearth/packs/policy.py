@@ -121,7 +121,7 @@ class PolicyPack(Pack):
 
     async def _decide(self, context: CallContext, arguments: Arguments) -> dict[str, Any]:
         session = self._session(context)
-        by = Approver(session.client.get("name") or session.id, "tool", session)
+        by = Approver.at(session, "tool")
         try:
             message = await self._guard().approvals.decide(
                 arguments["id"], arguments["decision"], by, arguments.get("reason", "")

@@ -16,6 +16,7 @@ from hearth.cli.daemon_choice import with_places
 from hearth.cli.messages import completed, json_option, json_text, note, print_json, suggestion, tell
 from hearth.cli.policy import trust
 from hearth.config.loader import read_file
+from hearth.control_client import running_daemon
 from hearth.errors import ConfigError, Refused
 from hearth.host import edited_files
 from hearth.output import status_lines, table, terminal
@@ -305,6 +306,7 @@ def init(places: Places, template: str, force: bool, dry_run: bool, as_json: boo
     feature branches and run tests, and ask about everything else.
 
     The policy is in force at once: every client gets the default role. A policy that exists is kept (exit code 5).
+    For a person only: refused in a shell below an agent, once there is a policy.
 
     \b
     Examples:
@@ -316,6 +318,7 @@ def init(places: Places, template: str, force: bool, dry_run: bool, as_json: boo
     if former is not None and not force and not dry_run:
         raise Refused(f"{path} exists and is kept; --force replaces it")
     if not dry_run:
+        running_daemon.check_person(places, "`hearth policy init`")
         with edited_files.held(path):
             edited_files.replace(path, text.encode())
     document = {"path": path, "template": template, "replaced": former is not None, "dryRun": dry_run}

@@ -56,6 +56,8 @@ def token(
     """Write a token for ROLE to a new file that only you can read. The token itself is not printed: what is printed
     ends up in histories, logs and transcripts of agents. No token can be shown again; issue another one instead.
 
+    For a person only: refused in a shell below an agent.
+
     \b
     Examples:
       hearth role token tl
@@ -158,6 +160,8 @@ def _complete_id(ctx: click.Context, parameter: click.Parameter, incomplete: str
 @with_places
 def revoke(places: Places, ids: tuple[str, ...], as_json: bool) -> int:
     """Revoke tokens, for good. A running daemon refuses them from now on. The beginning of an id is enough.
+
+    For a person only: refused in a shell below an agent.
 
     \b
     Examples:

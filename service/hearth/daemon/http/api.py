@@ -10,10 +10,9 @@ from urllib.parse import unquote
 
 from hearth.daemon.http import admission, http_messages
 from hearth.daemon.http.exchange import KEEP_ALIVE_SECONDS
-from hearth.errors import ConfigError, HearthError, Refused
+from hearth.errors import ConfigError, HearthError, PersonRequired, Refused
 from hearth.host import process_table
 from hearth.hub import events
-from hearth.hub.control_api import ControlApi
 from hearth.hub.events import HubEvent
 from hearth.wire import json
 
@@ -94,7 +93,7 @@ async def _act(request: "Request", path: str, name: str | None) -> None:
         if len(body) > BODY_LIMIT_BYTES:
             await request.refuse(413, f"the body is over the limit of {BODY_LIMIT_BYTES} bytes for a command")
             return
-        message = await _run(request.app.services.control, path, _object(body), name or "")
+        message = await _run(request, path, _object(body), name or "")
     except admission.Rejected as exc:
         await request.refuse(exc.status, str(exc))
     except HearthError as exc:
@@ -103,14 +102,18 @@ async def _act(request: "Request", path: str, name: str | None) -> None:
         await request.answer(200, json.dumps({"message": message}))
 
 
-async def _run(control: ControlApi, path: str, body: dict[str, Any], name: str) -> str:
+async def _run(request: "Request", path: str, body: dict[str, Any], name: str) -> str:
+    services, control = request.app.services, request.app.services.control
     _check_flags(body, *(("restart", "whenQuiet") if path == "shutdown" else ()))
+    restart, when_quiet = body.get("restart", False), body.get("whenQuiet", False)
+    if when_quiet and not restart:
+        raise _BadRequest("whenQuiet is for a restart: send restart, too")
+    # On the socket the kernel tells the process; with a policy, a command from below an agent is no person's.
+    asker = await services.attributed(request.connection.peer.pid)
+    control.check_typed(asker)
     if path == "shutdown":
-        restart, when_quiet = body.get("restart", False), body.get("whenQuiet", False)
-        if when_quiet and not restart:
-            raise _BadRequest("whenQuiet is for a restart: send restart, too")
-        return await control.cmd_shutdown(restart, when_quiet)
-    return await (control.cmd_restart(name) if path == "restart" else control.cmd_reload())
+        return await control.cmd_shutdown(restart, when_quiet, asker)
+    return await (control.cmd_restart(name, asker) if path == "restart" else control.cmd_reload(asker))
 
 
 # --- events
@@ -192,4 +195,6 @@ def _status_of(problem: HearthError) -> int:
         return 409
     if isinstance(problem, _BadRequest):
         return 400
+    if isinstance(problem, PersonRequired):
+        return 403
     return 404 if isinstance(problem, Refused) else 500

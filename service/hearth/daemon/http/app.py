@@ -69,7 +69,9 @@ class Request:
 
     def prove_role(self) -> None:
         """Check the role token, or the claim of a role that needs one. Raises Refused."""
-        self._proven = self.app.hub.policy.admit(self._claim("role"), self.headers.get("hearth-role-token"))
+        token = self.headers.get("hearth-role-token")
+        self.app.services.policy.check_origin(self.connection.peer.pid, token)
+        self._proven = self.app.hub.policy.admit(self._claim("role"), token)
 
     def first(self, name: str) -> str | None:
         """Return the first value of a query parameter."""
@@ -323,6 +325,8 @@ def _with_role(handler: Handler) -> Handler:
         try:
             request.prove_role()
         except Refused as exc:
+            log.info("a request is refused: %s", exc)
+            COUNTERS.connections_refused += 1
             await request.refuse(403, str(exc))
         else:
             await handler(request)

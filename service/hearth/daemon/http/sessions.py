@@ -190,9 +190,10 @@ class HttpSessions:
         if len(self._legacy) + len(self._modern) >= most:
             raise Refused(f"{most} sessions are open already (max_connections)")
         sink = HttpSink(bytes_limit, id is not None, book, id or "", self._total)
-        session = self._hub.open_session(sink, "http", who.server, mode=who.mode)
+        session = self._hub.open_session(
+            sink, "http", who.server, mode=who.mode, proven=(who.token_role, who.token_agent)
+        )
         session.identify(role=who.role, agent_id=who.agent)
-        session.prove(who.token_role, who.token_agent)
         # Approvals outlive the daemon, and so must their principal: a legacy client knows its id, others what they are.
         session.act_as(digest(f"http {id}" if id else f"http {who}"))
         found = HttpSession(self._hub, who, session, sink, self._now, book)

@@ -40,6 +40,8 @@ LEAD, HUMAN = "lead", "human"
 SHOWN_BYTES = 16 * 1024
 # Reasons of deciders, which models read.
 REASON_CHARACTERS = 1000
+# Names of clients, which must not push the question itself out of sight.
+NAME_CHARACTERS = 80
 
 _CHOICES = {"Allow once": ONCE, "Allow for this session": SESSION, "Allow always": ALWAYS}
 _SCHEMA = {
@@ -75,6 +77,11 @@ class Approver(NamedTuple):
     channel: str
     session: Session | None = None
 
+    @classmethod
+    def at(cls, session: Session, channel: str) -> "Approver":
+        """Return the one that decides at a session, under its client's name, which models and people read."""
+        return cls(_shown_name(session.client.get("name")) or session.id, channel, session)
+
     @property
     def is_person(self) -> bool:
         """Whether a person decides: every channel but a lead's tools."""
@@ -99,6 +106,8 @@ class Approval(PendingItem):
         self.size = len(self.arguments)
         self.shown = shown_arguments(arguments)
         self.lead: str | None = None
+        # Whether a decision is on its way to the disk.
+        self.is_being_decided = False
 
     def describe(self) -> dict[str, object]:
         """Return the approval for `hearth approvals --json` and for the tools of leads."""
@@ -186,6 +195,8 @@ class Approvals:
         """Return the approval of a call, a new one unless it is already asked. Raises NoRoom, FileAccessError."""
         for each in self.open():
             if each.key == key:
+                if decision.level == HUMAN:
+                    self.escalate(each, "the policy asks a person now")
                 return each
         policy = self.roles.policy
         approval = Approval(asker, key, decision, arguments, time.time() + policy.approval_timeout)
@@ -225,10 +236,10 @@ class Approvals:
         """Withdraw an approval whose call was cancelled."""
         self._end(approval, Settlement("withdrawn", "the call was cancelled"))
 
-    def drain(self) -> None:
-        """Withdraw everything that waits, because the daemon shuts down: no call waits for a person then."""
+    def drain(self, reason: str = "the daemon shuts down; call again unchanged") -> None:
+        """Withdraw everything that waits, because nobody can decide it any longer."""
         for approval in self.open():
-            self._end(approval, Settlement("withdrawn", "the daemon shuts down; call again unchanged"))
+            self._end(approval, Settlement("withdrawn", reason))
 
     def session_left(self, session: Session) -> None:
         """Put the questions of a lead that left to the person."""
@@ -254,11 +265,18 @@ class Approvals:
             return f"approval {id} is the person's now"
         verdict = "approved" if action == "approve" else "denied"
         outcome = Settlement(verdict, reason, by.name, by.channel)
-        await self._record(approval, outcome)
+        if approval.is_being_decided:
+            raise Refused(f"approval {id} is being decided by somebody else at this moment")
+        approval.is_being_decided = True
+        try:
+            await self._record(approval, outcome)
+        finally:
+            approval.is_being_decided = False
         if approval.outcome is not None:
             raise Refused(f"approval {id} was {approval.outcome.verdict} in the meantime")
         if action == "approve":
-            self.grants.give(CallGrant(approval.id, scope, approval.asker.role, approval.key, by.name))
+            role, key = approval.asker.role, approval.key
+            self.grants.give(CallGrant(approval.id, scope, role, key, by.name, is_persons=by.is_person))
         self._end(approval, outcome)
         return f"approval {id} is {verdict}"
 
@@ -311,20 +329,22 @@ class Approvals:
         policy = self.roles.policy
         if policy.notify:
             self._notify(
-                f"{approval.asker.client or 'An agent'} asks to use {approval.key.tool}",
+                f"{_name_of(approval.asker)} asks to use {escaped(approval.key.tool)}",
                 f"hearth approve {approval.id}, or hearth deny {approval.id}",
             )
         for session in self._sessions:
             role = policy.roles.get(self.roles.role_name(session))
-            if role and role.human and session.can_be_asked() and session.principal != approval.principal:
+            if not role or not role.human or session.is_agent or session.principal == approval.principal:
+                continue
+            if session.can_be_asked():
                 task = asyncio.get_running_loop().create_task(self._elicit(approval, session))
                 self._asked.setdefault(approval.id, set()).add(task)
 
     async def _elicit(self, approval: Approval, session: Session) -> None:
         """Ask a person who sits at another client."""
         key, asker = approval.key, approval.asker
-        tool = f"{key.server}__{key.tool}" if key.server else key.tool
-        text = f"{asker.client or 'An agent'} (role {asker.role}) asks to call {tool} with {approval.shown}"
+        tool = escaped(f"{key.server}__{key.tool}" if key.server else key.tool)
+        text = f"{_name_of(asker)} (role {asker.role}) asks to call {tool} with {approval.shown}"
         why = f"\n{approval.reason}" if approval.reason else ""
         params = json.dumps({"message": f"{text}{why}", "requestedSchema": _SCHEMA})
         try:
@@ -336,7 +356,7 @@ class Approvals:
                 return
             choice = values.text(content.get("decision")) or "Deny"
             action = "approve" if choice in _CHOICES else "deny"
-            by = Approver(session.client.get("name") or session.id, "elicitation", session)
+            by = Approver.at(session, "elicitation")
             reason = values.text(content.get("reason")) or ""
             await self.decide(approval.id, action, by, reason, _CHOICES.get(choice, ONCE))
         except HearthError as exc:
@@ -353,3 +373,13 @@ class Approvals:
         outcome = Settlement("expired", "nobody decided in time", "", "timeout")
         self._spawn(self._record(approval, outcome))  # type: ignore[arg-type]  # every recorder is a coroutine function
         self._end(approval, outcome)
+
+
+def _name_of(asker: Asker) -> str:
+    return _shown_name(asker.client) or "An agent"
+
+
+def _shown_name(name: str | None) -> str:
+    """Return a client's name for people: a client may call itself anything, also several lines."""
+    shown = escaped(name or "").replace("\n", "\\n")
+    return shown if len(shown) <= NAME_CHARACTERS else f"{shown[:NAME_CHARACTERS]}…"

@@ -75,6 +75,10 @@ class Permit:
         """Digest of the arguments."""
         return self._digest or digest_of(self._arguments)
 
+    def fits(self, policy: Policy, server: str, tool: str) -> bool:
+        """Tell whether the decision still holds. A grant may have been revoked since, and its tool have changed."""
+        return self.policy is policy and self.grant is None and (self.server, self.tool) == (server, tool)
+
     def finished(self, payload: bytes | None) -> None:
         """Record the end of the call; without a payload its client cancelled it."""
         self.end("cancelled" if payload is None else "error" if payload.find(b'"error":', 0, 200) >= 0 else "answered")

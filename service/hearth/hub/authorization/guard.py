@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hearth.errors import FileAccessError, HearthError, Refused
-from hearth.hub.authorization.approvals import Approval, Approvals, Asker
+from hearth.hub.authorization.approvals import HUMAN, Approval, Approvals, Asker
 from hearth.hub.authorization.decided_call import Permit, Recorder, digest_of
 from hearth.hub.authorization.pending import Settlement
 from hearth.hub.authorization.permit import Postponed
@@ -29,7 +29,7 @@ from hearth.hub.sessions import POLICY_SERVER, Session
 from hearth.mcp import versions
 from hearth.mcp.catalog import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
 from hearth.policy.decision import decide, sees
-from hearth.policy.grants import GrantKey
+from hearth.policy.grants import ONCE, GrantKey
 from hearth.policy.model import Decision, Kind, Policy, Role
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
@@ -70,7 +70,7 @@ class AwaitApproval(Postponed):
     rpc_code = versions.INVALID_PARAMS
 
     def __init__(self, guard: "Guard", permit: "Permit", arguments: bytes) -> None:
-        super().__init__("the policy has changed and asks about this call now; call again")
+        super().__init__("not run: the policy asks about this call now, or its approval was revoked; call again")
         self._guard = guard
         self._permit = permit
         self._arguments = arguments
@@ -144,7 +144,7 @@ class Guard:
             self.role_name(session),
             session.id,
             session.client.get("name", ""),
-            session.agent_id or "",
+            session.proven[1] or "",
             session.cwd,
             session.cwd,
         )
@@ -198,8 +198,7 @@ class Guard:
             return
         tool = values.text(target.changes.get("name")) or ""
         former = call.permit if isinstance(call.permit, Permit) else None
-        policy = self.policy_for(session.cwd)
-        if former is not None and former.policy is policy and (former.server, former.tool) == (server.name, tool):
+        if former is not None and former.fits(self.policy_for(session.cwd), server.name, tool):
             return
         permit = self._permit(call, session, server, tool)
         outcome = permit.decision.outcome
@@ -229,11 +228,13 @@ class Guard:
     def _ask(self, call: Call, permit: Permit, former: Permit | None, server: Server) -> None:
         """Use a grant that fits the call. Raises Postponed if there is none."""
         permit.key = self._key(permit, server)
-        if former is not None and former.grant is not None and former.key == permit.key:
-            # Granted under the former policy and already used up by this very call.
-            permit.grant = former.grant
+        grants, is_for_person = self.approvals.grants, permit.decision.level == HUMAN
+        used = former.grant if former is not None and former.key == permit.key else None
+        if used is not None and used.scope == ONCE and (used.is_persons or not is_for_person):
+            # Used up by this very call, which has waited since. Other grants may have been revoked meanwhile.
+            permit.grant = used
         else:
-            permit.grant = self.approvals.grants.take(permit.key, permit.role)
+            permit.grant = grants.take(permit.key, permit.role, is_for_person)
         if permit.grant is None:
             raise AwaitApproval(self, permit, bytes(call.request.params.get("arguments", b"{}")))
         call.allow(permit)
@@ -287,16 +288,22 @@ class Guard:
 
     async def _settled(self, call: Call, approval: Approval) -> Settlement | None:
         """Return the outcome, or None after `approval_wait`; withdraw the approval if the call is cancelled."""
-        deadline = time.monotonic() + self.policy.approval_wait
-        while (left := deadline - time.monotonic()) > 0:
-            outcome = await approval.wait(min(left, 1.0))
-            if outcome is not None:
-                return outcome
-            if not call.is_open:
-                if not approval.is_awaited:
-                    self.approvals.withdraw(approval)
-                return None
+        waiting = asyncio.get_running_loop().create_task(approval.wait(self.policy.approval_wait))
+        # A cancel of the call cancels what is attached to it.
+        call.attach(waiting)
+        try:
+            await asyncio.wait((waiting,))
+        finally:
+            waiting.cancel()
+        if not waiting.cancelled():
+            return waiting.result()
+        self._leave(approval)
         return None
+
+    def _leave(self, approval: Approval) -> None:
+        """Withdraw an approval if no other call waits for it."""
+        if approval.outcome is None and not approval.is_awaited:
+            self.approvals.withdraw(approval)
 
     async def _report(self, call: Call, approval: Approval) -> None:
         """Send progress, where the client wants it, until the wait is over."""
@@ -323,15 +330,21 @@ class Guard:
     async def _obtain_approval(self, permit: Permit, arguments: bytes, seconds: float) -> tuple[bool, str]:
         key = permit.key = GrantKey(permit.asker.principal, permit.server, permit.tool, "", permit.digest)
         try:
-            permit.grant = self.approvals.grants.take(key, permit.role)
+            role, is_for_person = permit.role, permit.decision.level == HUMAN
+            permit.grant = self.approvals.grants.take(key, role, is_for_person)
             if permit.grant is None:
                 approval = self.approvals.request(permit.asker, key, permit.decision, arguments)
-                outcome = await approval.wait(seconds)
+                try:
+                    outcome = await approval.wait(seconds)
+                except asyncio.CancelledError:
+                    # The hook was ended: its client runs nothing any more that could be approved.
+                    self._leave(approval)
+                    raise
                 if outcome is None:
                     return False, f"pending approval {approval.id}; try again unchanged once it is approved"
                 if outcome.verdict != "approved":
                     return False, _denied(outcome.reason, outcome.decided_by)
-                permit.grant = self.approvals.grants.take(key, permit.role)
+                permit.grant = self.approvals.grants.take(key, role, is_for_person)
         except (FileAccessError, Refused) as exc:
             return False, str(exc)
         return permit.grant is not None, "the approval was used by another call"

@@ -11,12 +11,13 @@ from hearth.errors import Refused
 from hearth.hub.authorization.approvals import Asker
 from hearth.hub.authorization.guard import Guard
 from hearth.hub.authorization.hooks import HookCaller, HookSettings
-from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session, digest
 from hearth.policy.hook_formats import HookCall, HookVerdict
 
-# Finds the session whose client a process descends from.
-Attributed = Callable[[int | None], Awaitable[Session | None]]
+# Finds the sessions of the client that a process descends from.
+SessionsAbove = Callable[[int | None], Awaitable[list[Session]]]
+# Name under which `hearth connect` adds the bridge to a client.
+BRIDGE_NAME = "hearth"
 # Seconds that a decision has less than the hook, which has to write its answer.
 MARGIN_SECONDS = 2.0
 
@@ -31,20 +32,23 @@ class HookRecorder(Protocol):
 class HookDecider:
     """Decisions of the policy in force for clients' hooks."""
 
-    def __init__(self, guard: Guard, hub: Hub, recorder: HookRecorder, attributed: Attributed) -> None:
+    def __init__(self, guard: Guard, recorder: HookRecorder, sessions_above: SessionsAbove) -> None:
         self._guard = guard
-        self._hub = hub
         self._recorder = recorder
-        self._attributed = attributed
+        self._sessions_above = sessions_above
 
     def settings(self) -> HookSettings:
         """Return the settings of the policy in force."""
         policy = self._guard.policy
         return HookSettings(policy.hook_wait, policy.hooks_on_error, policy.max_blocks)
 
-    def reaches_hearth(self, who: HookCaller, server: str) -> bool:
-        """Tell whether a client's MCP server is a bridge to this daemon: its calls are decided here already."""
-        return server == "hearth" or server in self._hub.servers
+    async def reaches_hearth(self, who: HookCaller, server: str) -> bool:
+        """Tell whether a client's MCP server is a bridge to this daemon: its calls are decided here already.
+
+        The name alone proves nothing, since a client may give its own server any name: it must have a session here.
+        """
+        found = await self._sessions_above(who.pid)
+        return any((session.server or BRIDGE_NAME) == server for session in found)
 
     async def decide_tool(
         self, who: HookCaller, server: str | None, tool: str, arguments: bytes, workspace: str | None
@@ -76,7 +80,7 @@ class HookDecider:
 
     async def _asker(self, who: HookCaller) -> Asker:
         """Identify the caller of a hook. Raises Refused for a token that proves nothing."""
-        session = await self._attributed(who.pid)
+        session = next(iter(await self._sessions_above(who.pid)), None)
         if who.token:
             role, agent = self._guard.admit(None, who.token)
             name = role or self._guard.policy.default_role

@@ -52,7 +52,7 @@ class Decider(Protocol):
     def settings(self) -> HookSettings:
         """Return the settings of the policy in force."""
 
-    def reaches_hearth(self, who: HookCaller, server: str) -> bool:
+    async def reaches_hearth(self, who: HookCaller, server: str) -> bool:
         """Tell whether the client's MCP server of that name is a bridge to this daemon, where its calls are decided."""
 
     async def decide_tool(
@@ -112,7 +112,7 @@ class HookService:
     # --- tools
 
     async def _decide(self, who: HookCaller, call: HookCall) -> HookVerdict:
-        if call.mcp is not None and self._decider.reaches_hearth(who, call.mcp[0]):
+        if call.mcp is not None and await self._decider.reaches_hearth(who, call.mcp[0]):
             return SILENT
         former = self._decisions.take(call)
         if former is not None:

@@ -31,7 +31,7 @@ class ScriptedDecider:
     def settings(self) -> HookSettings:
         return self.hook_settings
 
-    def reaches_hearth(self, who: HookCaller, server: str) -> bool:
+    async def reaches_hearth(self, who: HookCaller, server: str) -> bool:
         return server == "hearth"
 
     async def decide_tool(

@@ -1,0 +1,166 @@
+"""Who is the person: commands and hooks of processes below agents, and ways to look like somebody else."""
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.clients import FramesClient, Message, frame
+from support.daemon import Scratch
+from support.hook_payloads import tool_call
+from support.http.clients import HttpClient
+from support.kernel import until
+from support.policies import TEAM, Team
+
+AGENT = Path(__file__).parents[1] / "support" / "agent.py"
+STRICT = TEAM.replace("[roles.dev]\n", '[roles.dev]\notherwise = "deny"\n')
+HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}
+CALL = {"name": "count__once", "arguments": {"key": "k1"}}
+HEARTH = (sys.executable, "-I", "-m", "hearth")
+# Connects, hands the connection to its parent, and ends.
+CONNECTOR = """
+import socket, sys
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(sys.argv[1])
+socket.send_fds(socket.socket(fileno=0), [b"x"], [connection.fileno()])
+"""
+
+
+@pytest.fixture
+def team(scratch: Scratch) -> Team:
+    found = Team(scratch, STRICT)
+    found.serve()
+    return found
+
+
+def agent(team: Team, *command: str, stdin: bytes = b"") -> Message:
+    """Run a command below an agent of the default role, which is below this test's own client."""
+    words = [sys.executable, "-I", str(AGENT), str(team.scratch.socket), *command]
+    done = subprocess.run(words, input=stdin, env=team.scratch.environment(), capture_output=True, check=True)
+    return dict(json.loads(done.stdout))
+
+
+def test_a_process_that_asks_and_leaves_is_no_person(team: Team) -> None:
+    dev = team.client()
+    dev.begin_call("count__once", key="k1")
+    (waiting,) = team.wait_pending()
+    ours, theirs = socket.socketpair()
+    subprocess.run([sys.executable, "-c", CONNECTOR, str(team.scratch.socket)], stdin=theirs.fileno(), check=True)
+    _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
+    with socket.socket(fileno=descriptors[0]) as orphan, ours, theirs:
+        orphan.settimeout(20)
+        orphan.sendall(frame({"type": "decide", "seq": 1, "id": waiting["id"], "action": "approve"}))
+        assert b"has ended, so nothing tells whether it is a person's" in orphan.recv(1 << 16)
+    assert team.ran() == []
+
+
+def test_a_hook_has_the_role_of_the_nearest_agent_and_not_of_the_lead_above_it(team: Team) -> None:
+    team.client("tl")
+    hook = (*HEARTH, "hook", "pre-tool-use", "--client", "claude")
+    done = agent(team, *hook, stdin=tool_call("claude", "Bash", {"command": "make install"}))
+    assert '"deny"' in done["stdout"], done
+
+
+@pytest.mark.parametrize("server", ["hearth", "count"])
+def test_a_tool_of_a_server_that_is_only_named_like_hearth_s_is_decided(team: Team, server: str) -> None:
+    hook = [*HEARTH, "hook", "pre-tool-use", "--client", "claude"]
+    given = tool_call("claude", f"mcp__{server}__count__once", {"key": "k1"})
+    done = subprocess.run(hook, input=given, env=team.scratch.environment(), capture_output=True, check=False)
+    assert b'"deny"' in done.stdout, done
+    # With a session of this very client the hub decides, and the hook has no opinion.
+    hello: Message = {} if server == "hearth" else {"server": server}
+    team.scratch.frames(**hello).initialize()
+    done = subprocess.run(hook, input=given, env=team.scratch.environment(), capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+@pytest.mark.parametrize("words", [("stop", "--yes"), ("restart", "--yes"), ("reload", "--yes")])
+def test_a_shell_below_an_agent_that_is_not_the_owner_gives_no_command(team: Team, words: tuple[str, ...]) -> None:
+    team.client("tl")
+    done = agent(team, *HEARTH, *words)
+    assert done["code"] != 0 and "for a person" in done["stderr"], done
+    assert team.scratch.status()["sessions"]
+
+
+@pytest.mark.parametrize("path", ["shutdown", "reload", "servers/echo/restart"])
+def test_a_process_below_an_agent_gives_no_command_by_http_on_the_socket(team: Team, path: str) -> None:
+    team.client()
+    found = HttpClient(team.scratch, f"/api/v1/{path}").request("POST", {})
+    assert (found.status, "for a person" in found.text()) == (403, True)
+    assert team.scratch.status()["sessions"]
+
+
+@pytest.mark.parametrize("words", [("role", "token", "tl"), ("role", "revoke", "00"), ("policy", "init", "--force")])
+def test_a_shell_below_an_agent_issues_no_token_and_writes_no_policy(team: Team, words: tuple[str, ...]) -> None:
+    team.client()
+    before = team.policy.read_bytes()
+    done = team.scratch.hearth(*words)
+    assert done.returncode == 5 and "for a person" in done.stderr, done
+    assert team.policy.read_bytes() == before
+    assert team.tokens.list() == []
+
+
+def test_a_person_issues_and_revokes_tokens(team: Team) -> None:
+    team.client()
+    assert team.person("role", "token", "tl").returncode == 0
+    (issued,) = team.tokens.list()
+    assert team.person("role", "revoke", issued.id).returncode == 0
+
+
+def test_a_session_of_an_agent_is_never_the_owner_and_stops_nothing(team: Team) -> None:
+    Path(team.tokens.path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    worker = team.scratch.frames(roleToken=team.tokens.issue("dev", "worker-1"))
+    assert worker.session["isOwner"] is False
+    worker.initialize()
+    answer, _ = worker.control("shutdown")
+    assert answer["ok"] is False and "never the owner" in answer["message"]
+
+
+def test_a_session_is_not_resumed_in_another_role(team: Team) -> None:
+    dev = team.client()
+    former = {"sessionId": dev.session["sessionId"], "secret": dev.session["secret"]}
+    lead = team.scratch.frames(roleToken=team.token("tl"), resume=former)
+    assert lead.session["sessionId"] != former["sessionId"]
+    dev.close()
+    until(lambda: len(team.scratch.status()["sessions"]) == 1, "the session has left")
+    lead = team.scratch.frames(roleToken=team.token("tl"), resume=former)
+    assert lead.session["sessionId"] != former["sessionId"] and lead.session["secret"] != former["secret"]
+    again = FramesClient(team.scratch.socket, {"resume": former})
+    assert again.session["sessionId"] == former["sessionId"]
+    again.close()
+
+
+def test_a_connection_without_a_token_from_below_an_agent_is_refused(team: Team) -> None:
+    Path(team.tokens.path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    token = team.tokens.issue("dev", "worker-1")
+    team.scratch.frames(roleToken=token).initialize()
+    client = team.scratch.own(FramesClient(team.scratch.socket))
+    client.send_frame({"type": "hello", "seq": 1, "protocol": 1, "role": "dev"})
+    assert "needs the agent's role token" in client.receive_type("error")[0]["message"]
+    assert HttpClient(team.scratch).request("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"}).status == 403
+    lines = team.scratch.lines()
+    lines.send({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    assert "needs the agent's role token" in lines.receive()["error"]["message"]
+    assert team.scratch.frames(roleToken=token).session["sessionId"]
+
+
+def test_a_client_that_starts_its_bridge_by_a_shell_is_no_person(team: Team) -> None:
+    # The command after the bridge keeps the shell from becoming the bridge.
+    command = ["sh", "-c", '"$0" -I -m hearth bridge --no-start; :', sys.executable]
+    with subprocess.Popen(
+        command, env=team.scratch.environment(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    ) as bridge:
+        assert bridge.stdin
+        for id, method, params in ((1, "initialize", HANDSHAKE), (2, "tools/call", CALL)):
+            message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+            bridge.stdin.write(json.dumps(message).encode() + b"\n")
+            bridge.stdin.flush()
+        (waiting,) = team.wait_pending()
+        done = team.scratch.hearth("approve", str(waiting["id"]))
+        assert done.returncode == 5 and "for a person" in done.stderr, done
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}
+        bridge.stdin.write(json.dumps(cancel).encode() + b"\n")
+    assert team.ran() == []
