@@ -226,8 +226,8 @@ def test_a_lead_s_approval_does_not_serve_once_the_policy_asks_a_person(scratch:
     lead, dev = team.client("tl"), team.client()
     assert "pending" in text_of(dev.call("count__once", key="k1"))
     decide(lead, wait_for(lead), "approve")
-    team.write(policy.replace('decide = "ask"', 'decide = "ask_human"'))
-    until(lambda: "pending" in text_of(dev.call("count__once", key="k1")), "the call is asked about again")
+    team.apply(policy.replace('decide = "ask"', 'decide = "ask_human"'))
+    assert "pending" in text_of(dev.call("count__once", key="k1"))
     assert [each["level"] for each in team.pending()] == ["human"]
     assert team.ran() == []
 

@@ -1,5 +1,6 @@
 """Policies, role tokens and a person for tests: everything that a daemon with roles needs around it."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -70,6 +71,12 @@ class Team:
         past = temporary.stat().st_mtime - 10
         os.utime(temporary, (past, past))
         temporary.rename(self.policy)
+
+    def apply(self, policy: str) -> None:
+        """Replace the policy, and wait until it is in force."""
+        self.write(policy)
+        digest = hashlib.sha256(policy.encode()).hexdigest()
+        until(lambda: self.scratch.status()["policy"]["digest"] == digest, "the policy is in force")
 
     def token(self, role: str) -> str:
         Path(self.tokens.path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -7,11 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from hearth.config import Config
 from hearth.hub.authorization.guard import Guard
 from hearth.hub.authorization.hook_decider import HookDecider
 from hearth.hub.authorization.hooks import HookCaller
-from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session
 from hearth.policy.loader import parse
 from hearth.policy.trust import ProjectPolicies, project_file
@@ -48,16 +46,15 @@ def guard(tmp_path: Path) -> Guard:
 
 async def verdict(guard: Guard, tmp_path: Path, began: Path | None, moved: Path) -> str:
     """What is decided about a command of a client that began in one folder and is in another now."""
-    hub = Hub(Config(), str(tmp_path / "learned.json"), "d1")
     session = None
     if began:
         session = cast(Session, SimpleNamespace(id="s", principal="p", cwd=str(began), token_role=None, role=None,
-                                                client={}, agent_id=None))  # fmt: skip
+                                                client={}, agent_id=None, proven=(None, None)))  # fmt: skip
 
-    async def attributed(pid: int | None) -> Session | None:
-        return session
+    async def sessions_above(pid: int | None) -> list[Session]:
+        return [session] if session else []
 
-    decider = HookDecider(guard, hub, Recorded(), attributed)
+    decider = HookDecider(guard, Recorded(), sessions_above)
     who = HookCaller("claude", "x", 1, None, str(moved))
     found = await decider.decide_tool(who, None, "Bash", json.dumps({"command": "make"}).encode(), str(moved))
     return found.kind
