@@ -10,6 +10,7 @@ import pytest
 from support.clients import LinesClient, Message, modern, text_of
 from support.daemon import Scratch, server
 from support.oauth import KEYRING, Authority, browse, hearth, log_in
+from support.policies import Team
 
 SHOWS: Message = {"elicitation": {"form": {}, "url": {}}}
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
@@ -91,6 +92,20 @@ def test_a_login_that_ends_under_a_running_server_is_asked_for_in_the_same_way(
     assert demanded(old.call("far__echo", text="x"))["url"] == url
     assert text_of(call_again(new, key, url)) == "hello"
     assert text_of(old.call("far__echo", text="x")) == "x"
+
+
+def test_a_call_that_waited_for_a_login_is_decided_again(scratch: Scratch, authority: Authority) -> None:
+    policy = 'default_role = "dev"\n[roles.dev]\ntools = ["**"]\n'
+    team, client = Team(scratch, policy), scratch.lines()
+    team.apply(policy)
+    assert text_of(call_again(client, *required(call(client)))) == "hello"
+    authority.set(end_access=True, end_refresh=True)
+    key, url = required(call(client))
+    more = {"_meta": {CAPABILITIES: SHOWS}, "inputResponses": {key: {"action": "accept"}}}
+    waiting = client.begin("tools/call", modern(name="far__echo", arguments={"text": "hello"}, **more))
+    team.apply(policy + '[[rules]]\ntool = "far__echo"\ndecide = "deny"\nreason = "not any more"\n')
+    assert browse(url)[0] == 200
+    assert text_of(client.answer_to(waiting)) == "denied by policy: not any more"
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])

@@ -150,6 +150,14 @@ def test_a_lead_that_leaves_hands_its_questions_to_the_person(team: Team) -> Non
     until(lambda: [each["level"] for each in team.pending()] == ["human"], "the person is asked")
 
 
+def test_a_lead_whose_role_is_no_lead_any_more_hands_its_questions_to_the_person(team: Team) -> None:
+    lead, dev = team.client("tl"), team.client()
+    dev.begin_call("count__once", key="k1")
+    wait_for(lead)
+    team.apply(TEAM.replace("lead = true", "lead = false"))
+    assert [each["level"] for each in team.pending()] == ["human"]
+
+
 def test_a_cancelled_call_withdraws_its_question(team: Team) -> None:
     dev = team.client()
     id = dev.begin_call("count__once", key="k1")

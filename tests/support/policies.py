@@ -76,7 +76,7 @@ class Team:
         """Replace the policy, and wait until it is in force."""
         self.write(policy)
         digest = hashlib.sha256(policy.encode()).hexdigest()
-        until(lambda: self.scratch.status()["policy"]["digest"] == digest, "the policy is in force")
+        until(lambda: self.scratch.status().get("policy", {}).get("digest") == digest, "the policy is in force")
 
     def token(self, role: str) -> str:
         Path(self.tokens.path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -18,7 +18,7 @@ from hearth.errors import ConfigError, FileAccessError, Refused
 from hearth.host import folders, private_files
 from hearth.hub.events import EVENTS, PolicyReloaded
 from hearth.hub.hub import Hub
-from hearth.hub.sessions import Session
+from hearth.hub.sessions import POLICY_SERVER, Session
 from hearth.paths import Places
 
 if TYPE_CHECKING:
@@ -176,6 +176,7 @@ class PolicyService:
             self._hub.policy.apply(self._make_guard(policy))
         else:
             guard.policy = policy
+            guard.approvals.policy_changed()
             if self._recorder:
                 self._recorder.apply(policy.audit)
             self._hub.policy.changed()
@@ -195,6 +196,8 @@ class PolicyService:
         from hearth.policy.trust import TrustStore
 
         places, seam = self._places, self._hub.policy
+        if POLICY_SERVER in self._hub.config.served:
+            log.warning("server %r of the config hides Hearth's own; rename it, or leads decide nothing", POLICY_SERVER)
         self.audit = self.audit or AuditLog(places.audit)
         recorder = self._recorder = AuditRecorder(self.audit, policy.audit)
         approvals = Approvals(

@@ -277,6 +277,7 @@ class Pipeline:
             if attempt.connection is attempt.instance.connection:
                 # The process that made the demand knows of its outcome, even if new calls go to another process by now.
                 target = Target(attempt.server, _own_params(attempt.params))
+                self.authorize_now(call, target)
                 self._dispatcher.dispatch(call, attempt.view, target, attempt.instance)
             else:
                 self.submit(call, request_lookup(call.request))
@@ -299,8 +300,14 @@ class Pipeline:
         attempt = call.attempt
         assert attempt is not None
         EVENTS.emit(LoginNeeded(server=problem.server))
+
+        def send_again() -> None:
+            # The login may have taken minutes, and the policy may be another by now.
+            self.authorize_now(call, Target(attempt.server, _own_params(attempt.params)))
+            call.send_again(attempt.params)
+
         # A call that was refused was not executed.
-        return self._dispatcher.logins.offer(call, problem, call.method, lambda: call.send_again(attempt.params))
+        return self._dispatcher.logins.offer(call, problem, call.method, send_again)
 
 
 def _own_params(sent: bytes) -> dict[str, json.Raw]:

@@ -247,6 +247,14 @@ class Approvals:
             if approval.lead == session.id:
                 self.escalate(approval, "the lead has left")
 
+    def policy_changed(self) -> None:
+        """Put the questions of sessions to the person whose role is no lead's any more."""
+        for approval in self.open():
+            lead = self._sessions.get(approval.lead) if approval.lead else None
+            role = self.roles.policy.roles.get(self.roles.role_name(lead)) if lead else None
+            if approval.lead and not (role and role.lead):
+                self.escalate(approval, "the lead's role is no lead any more")
+
     # --- decisions
 
     def escalate(self, approval: Approval, why: str) -> None:
