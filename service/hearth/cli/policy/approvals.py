@@ -15,6 +15,7 @@ from hearth.errors import HearthError, Refused
 from hearth.output import table, terminal
 from hearth.output.table import Column, duration
 from hearth.paths import Places
+from hearth.policy.grants import GrantStore, always_file
 
 COLUMNS = (Column("ID"), Column("ROLE", 3), Column("CLIENT", 4), Column("TOOL"), Column("ASKS", 5), Column("LEFT", 2))
 GRANT_COLUMNS = (Column("ID"), Column("SCOPE"), Column("ROLE"), Column("TOOL"), Column("BY", 2), Column("LEFT", 1))
@@ -65,24 +66,28 @@ def approvals(places: Places, watch: bool, granted: bool, revoke: str | None, as
       hearth approvals --revoke 3f9a01c2
     """
     if revoke is not None:
-        with _control(places) as control:
+        file = always_file(places.policy_file())
+        with _control(places, f"; revoke what is granted for always by removing its entry in {file}") as control:
             message = control.command("revoke", id=revoke)
         tell(as_json, {"id": revoke, "message": message}, message)
     elif watch:
         _watch(places, as_json)
     else:
         daemon = running_daemon.find(places)
-        found: Mapping[str, Any] = {"approvals": [], "grants": []}
-        if daemon is not None:
+        if daemon is None:
+            # Grants outlive the daemon that gave them, those for a session excepted.
+            grants = GrantStore(places.grants, always_file(places.policy_file())).list()
+            found: Mapping[str, Any] = {"approvals": [], "grants": [grant.describe() for grant in grants]}
+        else:
             with daemon.control() as control:
                 found = control.approvals()
         tell(as_json, found, *(_grants(found["grants"]) if granted else _waiting(found["approvals"])))
 
 
-def _control(places: Places) -> ControlConnection:
+def _control(places: Places, otherwise: str = ", so nothing waits for a decision") -> ControlConnection:
     daemon = running_daemon.find(places)
     if daemon is None:
-        raise Refused("hearth is not running, so nothing waits for a decision")
+        raise Refused(f"hearth is not running{otherwise}")
     return daemon.control()
 
 
