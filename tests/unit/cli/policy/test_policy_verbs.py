@@ -145,6 +145,17 @@ def test_explain_counts_a_projects_policy_when_told_to(
     assert said(capsys).splitlines() == ["deny: not here", '  .hearth/policy.toml:3: decide = "deny"']
 
 
+def test_explain_names_the_project_s_line_for_a_tool_that_the_project_leaves_out(
+    policy_file: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draft = home / "draft.toml"
+    draft.write_text('[roles.dev]\ntools = ["**", "!github__**"]\n')
+    assert main(["policy", "explain", "github__list_issues", "--project", str(draft)]) == 0
+    assert said(capsys).splitlines()[1] == '  .hearth/policy.toml:2: tools = ["**", "!github__**"]'
+    assert main(["policy", "explain", "agents__create_agent", "--project", str(draft)]) == 0
+    assert said(capsys).splitlines()[1].startswith("  policy.toml:21: tools = ")
+
+
 def test_explain_suggests_the_nearest_role(policy_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "explain", "--role", "dve", "Bash"]) == 2
     assert "Did you mean 'dev'?" in capsys.readouterr().err
