@@ -17,6 +17,7 @@ import click
 from hearth.cli.daemon import logs
 from hearth.cli.daemon_choice import WholeNumber, complete_server, with_places
 from hearth.cli.messages import complain, json_option, json_text, note, tell
+from hearth.cli.policy.role import complete_role
 from hearth.control_client import systemd_unit
 from hearth.errors import HearthError, Refused
 from hearth.host import private_files
@@ -67,7 +68,7 @@ _COLUMNS = [
 
 def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for name in reversed(_FILTERS):
-        complete = complete_server if name == "server" else None
+        complete = {"server": complete_server, "role": complete_role}.get(name)
         function = click.option(f"--{name}", metavar=name.upper(), help=_HELP[name], shell_complete=complete)(function)
     return function
 
