@@ -15,6 +15,7 @@ from hearth.cli import daemon_choice
 from hearth.cli.daemon_choice import with_places
 from hearth.cli.messages import completed, json_option, json_text, note, print_json, suggestion, tell
 from hearth.cli.policy import trust
+from hearth.cli.policy.role import complete_role
 from hearth.config.loader import read_file
 from hearth.control_client import running_daemon
 from hearth.errors import ConfigError, Refused
@@ -152,15 +153,6 @@ def show(places: Places, as_json: bool) -> None:
 # --- explain
 
 
-def _complete_role(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    places = daemon_choice.places_of(ctx)
-    try:
-        found = _read(loader.file_of(places)) if places else None
-    except ConfigError:
-        found = None
-    return completed(found.roles if found else (), incomplete)
-
-
 def _complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     places = daemon_choice.places_of(ctx)
     servers = [f"{name}__" for name in daemon_choice.served(places)] if places else []
@@ -170,7 +162,7 @@ def _complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: s
 @policy.command(short_help="Say what is decided about a call, and by which line.")
 @click.argument("tool", shell_complete=_complete_tool)
 @click.argument("arguments", required=False)
-@click.option("--role", metavar="ROLE", shell_complete=_complete_role, help="The role of the caller; else the default.")
+@click.option("--role", metavar="ROLE", shell_complete=complete_role, help="The role of the caller; else the default.")
 @click.option(
     "--workspace",
     metavar="FOLDER",
@@ -322,5 +314,9 @@ def init(places: Places, template: str, force: bool, dry_run: bool, as_json: boo
         with edited_files.held(path):
             edited_files.replace(path, text.encode())
     document = {"path": path, "template": template, "replaced": former is not None, "dryRun": dry_run}
-    done = f"{path} is written. Look at it, then: hearth policy check"
-    tell(as_json, document, text.rstrip("\n") if dry_run else done)
+    default = loader.parse(path, text.encode()).default_role
+    done = (
+        f"{path} is written: clients without a role token get the role {default!r}.",
+        "Who may do what: hearth policy show. After an edit: hearth policy check",
+    )
+    tell(as_json, document, *((text.rstrip("\n"),) if dry_run else done))
