@@ -6,6 +6,7 @@
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Iterable
 
 import click
@@ -25,7 +26,7 @@ from hearth.paths import Places
 from hearth.policy import loader
 from hearth.policy import show as policy_show
 from hearth.policy.decision import decide
-from hearth.policy.model import BUILT_IN, Decision, Policy
+from hearth.policy.model import BUILT_IN, Decision, Policy, Role
 from hearth.policy.template import TEMPLATES
 from hearth.policy.trust import TrustStore, project_file
 
@@ -103,7 +104,7 @@ def _counted(found: Policy) -> str:
 @json_option("Print the policy as JSON.")
 @with_places
 def show(places: Places, as_json: bool) -> None:
-    """Print the roles with the tools that each sees and its grants, the rules in their order, and the settings.
+    """Print the roles with the tools that each sees and its grants, the rules in their order, stop checks and settings.
 
     This is the file as it is now. A running daemon keeps the last good one when the file has a mistake.
 
@@ -121,16 +122,7 @@ def show(places: Places, as_json: bool) -> None:
         print_json(policy_show.document(found))
         return
     width = terminal.width()
-    roles = [
-        (
-            role.name + (" (default)" if role.name == found.default_role else ""),
-            ", ".join(word for word in ("lead", "human", "claimable") if getattr(role, word)),
-            " ".join(role.tools.texts),
-            ", ".join(grant.text for grant in role.grants),
-            role.otherwise,
-        )
-        for role in found.roles.values()
-    ]
+    lines = [line for role in found.roles.values() for line in _role_lines(role, found.default_role, width)]
     rules = [
         (
             rule.source,
@@ -141,13 +133,28 @@ def show(places: Places, as_json: bool) -> None:
         )
         for rule in found.rules
     ]
-    lines = table.columns(("ROLE", "IS", "TOOLS", "GRANTS", "OTHERWISE"), roles, width)
     if rules:
         lines += ["", *table.columns(("RULE", "ROLE", "FOR", "DECIDES", "REASON"), rules, width)]
+    checks = [(check.kind, ", ".join(check.roles) or "all", check.action, check.message) for check in found.stop_checks]
+    if checks:
+        lines += ["", *table.columns(("STOP CHECK", "ROLE", "ACTION", "MESSAGE"), checks, width)]
     settings = policy_show.document(found)["settings"]
     if isinstance(settings, dict):
         lines += ["", *(f"{name} = {json_text(value, None)}" for name, value in settings.items())]
     click.echo("\n".join(lines))
+
+
+def _role_lines(role: Role, default: str, width: int) -> list[str]:
+    """Return a role for people. Nothing is cut: a grant that is not seen is given all the same."""
+    words = [word for word in ("lead", "human", "claimable") if getattr(role, word)]
+    words += ["default"] if role.name == default else []
+    rows = [("tools", " ".join(role.tools.texts)), ("grants", ", ".join(grant.text for grant in role.grants))]
+    rows += [("may start", ", ".join(role.may_start)), ("otherwise", role.otherwise)]
+    lines = [f"{role.name} ({', '.join(words)})" if words else role.name]
+    for name, text in rows:
+        wrapped = textwrap.wrap(table.clean(text), max(width - 13, 20), break_long_words=False, break_on_hyphens=False)
+        lines += [f"  {name if not number else '':9}  {part}" for number, part in enumerate(wrapped)]
+    return lines
 
 
 # --- explain

@@ -78,7 +78,9 @@ def test_check_takes_a_file(home: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_show_has_roles_rules_and_settings(policy_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "show"]) == 0
     shown = said(capsys)
-    assert "dev (default)" in shown
+    assert "dev (default)\n" in shown
+    assert "commit, push_branch(feature/**), read_file(./**), search, edit_file(./**)" in shown
+    assert "Commit your work before you stop." in shown
     assert "ask_human" in shown
     assert "approval_wait = 45.0" in shown
     assert main(["policy", "show", "--json"]) == 0
