@@ -304,8 +304,8 @@ def init(places: Places, template: str, force: bool, dry_run: bool, as_json: boo
     """Write a policy to begin with. The template `team` has a lead (tl) and developers (dev), who may commit, push
     feature branches and run tests, and ask about everything else.
 
-    The policy is in force at once: every client gets the default role. A policy that exists is kept (exit code 5).
-    For a person only: refused in a shell below an agent, once there is a policy.
+    A running daemon applies it a second later: every client gets the default role. A policy that exists is kept (exit
+    code 5). For a person only: refused in a shell below an agent, once there is a policy.
 
     \b
     Examples:
