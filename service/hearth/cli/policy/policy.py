@@ -209,7 +209,7 @@ def explain(
     found = _read(path)
     server, name = split_tool(tool, daemon_choice.served(places))
     narrowing = _narrowing(places, project, os.path.abspath(workspace))
-    raw = _raw(name if server is None else None, sys.stdin.read() if arguments == "-" else arguments)
+    raw = _raw(tool, sys.stdin.read() if arguments == "-" else arguments)
     if found is None:
         decision, role = Decision("allow", "", f"there is no policy: {path} does not exist", BUILT_IN), role or ""
     else:
@@ -238,11 +238,17 @@ def split_tool(tool: str, servers: Iterable[str]) -> tuple[str | None, str]:
     return server, tool[len(server) + 2 :]
 
 
-def _raw(own_tool: str | None, arguments: str | None) -> bytes | None:
+def _raw(tool: str, arguments: str | None) -> bytes | None:
+    """Return the arguments as a client would send them. Raises click.UsageError for a text that is no object."""
     if arguments is None:
         return None
-    if not arguments.lstrip().startswith("{") and own_tool in OWN_TOOLS:
-        arguments = json.dumps({OWN_TOOLS[own_tool]: arguments})
+    is_object = arguments.lstrip().startswith("{")
+    if not is_object and tool in OWN_TOOLS:
+        arguments = json.dumps({OWN_TOOLS[tool]: arguments})
+    elif not is_object:
+        own = next((name for name in OWN_TOOLS if name.lower() == tool.lower()), None)
+        hint = f"Did you mean {own!r}?" if own else """Example: '{"title": "x"}'."""
+        raise click.UsageError(f"ARGUMENTS of {tool} are a JSON object, not {arguments[:40]!r}. {hint}")
     return arguments.encode("utf-8", "surrogateescape")
 
 

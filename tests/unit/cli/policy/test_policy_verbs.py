@@ -158,6 +158,14 @@ def test_explain_names_the_project_s_line_for_a_tool_that_the_project_leaves_out
     assert said(capsys).splitlines()[1].startswith("  policy.toml:21: tools = ")
 
 
+def test_explain_refuses_arguments_that_no_client_would_send(
+    policy_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["policy", "explain", "bash", "make test"]) == 2
+    assert "ARGUMENTS of bash are a JSON object, not 'make test'. Did you mean 'Bash'?" in capsys.readouterr().err
+    assert main(["policy", "explain", "github__create_issue", "title=x"]) == 2
+
+
 def test_explain_suggests_the_nearest_role(policy_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "explain", "--role", "dve", "Bash"]) == 2
     assert "Did you mean 'dev'?" in capsys.readouterr().err
