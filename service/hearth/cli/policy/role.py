@@ -81,7 +81,7 @@ def token(
     Examples:
       hearth role token tl
       hearth role token dev --agent-id worker-1 --expires 8h
-      hearth role token dev --label "CI on this machine" --expires never --out ~/ci.token
+      hearth role token dev --label CI --expires never --out ~/ci.token
     """
     seconds = _lifetime(expires)
     if not role.strip():
