@@ -46,6 +46,14 @@ def test_a_token_is_written_to_a_private_file_and_not_printed(home: Home) -> Non
     assert (holder.role, holder.agent_id) == ("tl", None)
 
 
+def test_a_role_that_the_policy_does_not_have_is_noted(home: Home) -> None:
+    home.ok("policy", "init")
+    assert home.run("role", "token", "tl").stderr == ""
+    assert "has no role 'dve'; clients with this token are refused. Did you mean 'dev'?" in (
+        home.run("role", "token", "dve").stderr
+    )
+
+
 def test_a_token_for_an_agent_in_a_file_of_choice(home: Home) -> None:
     path = os.path.join(home.home, "my tokens")
     shown = json.loads(home.ok("role", "token", "dev", "--agent-id", "w1", "--out", path, "--label", "x", "--json"))

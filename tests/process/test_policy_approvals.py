@@ -1,5 +1,7 @@
 """The cascade: calls that are asked about, from the lead to the person, and the grants that come of it."""
 
+import time
+
 import pytest
 
 from support.clients import FramesClient, Message
@@ -125,6 +127,18 @@ def test_a_call_that_waits_too_long_is_pending_and_is_made_once_when_called_agai
     assert text_of(dev.call("count__once", key="k1")) == "once k1"
     assert "pending" in text_of(dev.call("count__once", key="k1"))
     assert team.ran() == ["once k1"]
+
+
+def test_an_open_question_keeps_an_idle_daemon(scratch: Scratch) -> None:
+    team = Team(scratch, TEAM.replace("approval_wait = 30", "approval_wait = 0.2"))
+    daemon = team.serve(idle_timeout=0.3)
+    dev = team.client()
+    assert "pending" in text_of(dev.call("count__once", key="k1"))
+    dev.close()
+    time.sleep(1.5)
+    (waiting,) = team.pending()
+    assert team.person("deny", str(waiting["id"])).returncode == 0
+    assert daemon.wait() == 0
 
 
 def test_nobody_s_decision_in_time_is_a_denial(scratch: Scratch) -> None:

@@ -120,11 +120,11 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
 
     \b
     Examples:
-      hearth savings              what your MCP servers take now, and would through Hearth
+      hearth savings              the memory of your MCP servers, now and with it
       hearth demo                 see what it does, in a scratch home
       hearth setup                have your MCP clients use it
       hearth add time -- uvx mcp-server-time
-      hearth connect              which MCP clients there are, and whether they are connected
+      hearth connect              your MCP clients, and which are connected
       hearth status               what runs, and who is attached
     """
     if not terminal.shows_colour(os.environ):

@@ -191,7 +191,7 @@ class PolicyService:
         from hearth.hub.authorization.hooks import HookService
         from hearth.hub.authorization.pending import Pending
         from hearth.policy.audit import AuditLog
-        from hearth.policy.grants import GrantStore
+        from hearth.policy.grants import GrantStore, always_file
         from hearth.policy.role_tokens import RoleTokens
         from hearth.policy.trust import TrustStore
 
@@ -204,7 +204,7 @@ class PolicyService:
             Pending(),
             self._hub.sessions,
             seam.questions,
-            GrantStore(places.grants, os.path.join(os.path.dirname(self._path), "approvals.toml")),
+            GrantStore(places.grants, always_file(self._path)),
             recorder.approval,
             seam.spawn,
             show,

@@ -348,8 +348,10 @@ class Hub:
         return sum(len(session.open) for session in self.sessions)
 
     def busy(self) -> bool:
-        """Tell whether the daemon is needed: by an active session, a call, an undelivered answer, or a kept result."""
-        if self._suspended_calls or self._dispatcher.logins or self._pipeline.results:
+        """Tell whether the daemon is needed: by an active session, a call or hook that waits, an undelivered answer, or
+        a kept result.
+        """
+        if self._suspended_calls or self._dispatcher.logins or self._pipeline.results or self.policy.is_asking:
             return True
         if any(session.active or session.open or session.sink.owes() for session in self.sessions):
             return True

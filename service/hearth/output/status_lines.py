@@ -81,7 +81,7 @@ def _policy_sentence(policy: object) -> str:
     if waiting := policy.get("waiting"):
         parts.append(f"a change waits: {str(waiting)[:12]} (`hearth policy apply`)")
     if policy.get("error"):
-        parts.append(f"the file is broken, and the last good one in force: {policy['error']}")
+        parts.append(f"the file is broken (`hearth policy check`), and the last good one in force: {policy['error']}")
     return "; ".join(parts)
 
 

@@ -116,9 +116,15 @@ def _plan(policy: Policy, role: str, server: str | None, tool: str) -> _Plan:
     return plan
 
 
+def _excluder(policy: Policy, role: Role, server: str, tool: str) -> Role:
+    """Return the role whose `tools` leave a tool out: the project's, where that one does."""
+    theirs = policy.narrowed_by.roles.get(role.name) if policy.narrowed_by else None
+    return theirs if theirs and not theirs.tools.matches(server, tool) else role
+
+
 def _plan_of_role(policy: Policy, role: Role, server: str | None, tool: str) -> _Plan:
     if server is not None and not role.tools.matches(server, tool):
-        return _Plan((), Decision("deny", "", NOT_IN_ROLE, role.tools_source))
+        return _Plan((), Decision("deny", "", NOT_IN_ROLE, _excluder(policy, role, server, tool).tools_source))
     steps: list[_Step] = []
     last: Decision | None = None
     for rule in policy.rules:

@@ -74,6 +74,11 @@ class CallGrant(NamedTuple):
         }
 
 
+def always_file(policy_file: str) -> str:
+    """Return the file of grants for always, beside the policy."""
+    return os.path.join(os.path.dirname(policy_file), "approvals.toml")
+
+
 class GrantStore:
     """Grants and waiting requests of one daemon. `state` and `always` are the paths of the two files.
 

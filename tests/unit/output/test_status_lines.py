@@ -177,7 +177,10 @@ POLICY = {"roles": ["tl", "dev"], "defaultRole": "dev", "error": None, "waiting"
         ({}, "policy   roles tl, dev (default)"),
         ({"pending": 1}, "roles tl, dev (default); 1 call waiting for a decision (`hearth approvals`)"),
         ({"waiting": "3f9a01c24b7700"}, "; a change waits: 3f9a01c24b77 (`hearth policy apply`)"),
-        ({"error": "policy.toml:3: no"}, "; the file is broken, and the last good one in force: policy.toml:3: no"),
+        (
+            {"error": "policy.toml:3: no"},
+            "; the file is broken (`hearth policy check`), and the last good one in force: policy.toml:3: no",
+        ),
     ],
 )
 def test_a_policy_is_one_line_with_whatever_waits(changes: dict[str, object], line: str) -> None:

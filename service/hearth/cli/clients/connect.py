@@ -239,7 +239,7 @@ def _report(outcomes: list[TableOutcome], dry_run: bool) -> None:
         click.echo(f"{title(outcome.table.client)} is connected: {names} in {outcome.table.path}.")
     if changed:
         clients = " ".join(dict.fromkeys(outcome.table.client for outcome in changed))
-        click.echo(f"Clients that run take it up when they are started anew. Undo: `hearth disconnect {clients}`.")
+        click.echo(f"Restart your clients to pick up the change. Undo: `hearth disconnect {clients}`.")
     elif outcomes:
         click.echo("Nothing had to be changed.")
 

@@ -156,7 +156,7 @@ def _report(finished: SetupPlan, places: Places, trials: list[Trial], problems: 
 
 def _say_undo(finished: SetupPlan, places: Places) -> None:
     if finished.links.changed:
-        click.echo("Clients that run take it up when they are started anew.")
+        click.echo("Restart your clients to pick up the change.")
     words = ["hearth disconnect --all"]
     if finished.service.units:
         words.append(shlex.join(["hearth", "uninstall", *places.arguments()]))

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from hearth.cli.daemon_choice import choose, typed, with_places
+from hearth.cli.daemon_choice import places_of, with_places
 from hearth.cli.messages import completed, json_option, print_json, tell
 from hearth.control_client import running_daemon
 from hearth.control_client.connection import ControlConnection
@@ -15,6 +15,7 @@ from hearth.errors import HearthError, Refused
 from hearth.output import table, terminal
 from hearth.output.table import Column, duration
 from hearth.paths import Places
+from hearth.policy.grants import GrantStore, always_file
 
 COLUMNS = (Column("ID"), Column("ROLE", 3), Column("CLIENT", 4), Column("TOOL"), Column("ASKS", 5), Column("LEFT", 2))
 GRANT_COLUMNS = (Column("ID"), Column("SCOPE"), Column("ROLE"), Column("TOOL"), Column("BY", 2), Column("LEFT", 1))
@@ -22,10 +23,32 @@ GRANT_COLUMNS = (Column("ID"), Column("SCOPE"), Column("ROLE"), Column("TOOL"), 
 WATCHED = ("approval.requested", "approval.decided")
 
 
+def _complete_id(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return completed(_ids(ctx, "approvals"), incomplete)
+
+
+def _complete_grant(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return completed(_ids(ctx, "grants"), incomplete)
+
+
+def _ids(ctx: click.Context, kind: str) -> list[str]:
+    places = places_of(ctx)
+    try:
+        daemon = running_daemon.find(places) if places else None
+        if daemon is None:
+            return []
+        with daemon.control() as control:
+            return [each["id"] for each in control.approvals()[kind]]
+    except (HearthError, OSError):
+        return []
+
+
 @click.command(short_help="List calls that wait for a decision.")
 @click.option("--watch", "-w", is_flag=True, help="Show each call as it comes, until Ctrl-C.")
 @click.option("--granted", is_flag=True, help="List what was approved and is still good, instead.")
-@click.option("--revoke", metavar="ID", help="Take back what was approved under this id.")
+@click.option(
+    "--revoke", metavar="ID", shell_complete=_complete_grant, help="Take back what was approved under this id."
+)
 @json_option("Print JSON; with --watch, one object per line.")
 @with_places
 def approvals(places: Places, watch: bool, granted: bool, revoke: str | None, as_json: bool) -> None:
@@ -43,24 +66,28 @@ def approvals(places: Places, watch: bool, granted: bool, revoke: str | None, as
       hearth approvals --revoke 3f9a01c2
     """
     if revoke is not None:
-        with _control(places) as control:
+        file = always_file(places.policy_file())
+        with _control(places, f"; revoke what is granted for always by removing its entry in {file}") as control:
             message = control.command("revoke", id=revoke)
         tell(as_json, {"id": revoke, "message": message}, message)
     elif watch:
         _watch(places, as_json)
     else:
         daemon = running_daemon.find(places)
-        found: Mapping[str, Any] = {"approvals": [], "grants": []}
-        if daemon is not None:
+        if daemon is None:
+            # Grants outlive the daemon that gave them, those for a session excepted.
+            grants = GrantStore(places.grants, always_file(places.policy_file())).list()
+            found: Mapping[str, Any] = {"approvals": [], "grants": [grant.describe() for grant in grants]}
+        else:
             with daemon.control() as control:
                 found = control.approvals()
         tell(as_json, found, *(_grants(found["grants"]) if granted else _waiting(found["approvals"])))
 
 
-def _control(places: Places) -> ControlConnection:
+def _control(places: Places, otherwise: str = ", so nothing waits for a decision") -> ControlConnection:
     daemon = running_daemon.find(places)
     if daemon is None:
-        raise Refused("hearth is not running, so nothing waits for a decision")
+        raise Refused(f"hearth is not running{otherwise}")
     return daemon.control()
 
 
@@ -123,15 +150,6 @@ def _watch(places: Places, as_json: bool) -> None:
                     show()
         except KeyboardInterrupt:
             click.echo(err=True)
-
-
-def _complete_id(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    try:
-        places = choose(*typed(None, None), {})
-        with _control(places) as control:
-            return completed((each["id"] for each in control.approvals()["approvals"]), incomplete)
-    except (HearthError, OSError):
-        return []
 
 
 @click.command(short_help="Allow a call that waits.")

@@ -17,6 +17,7 @@ import click
 from hearth.cli.daemon import logs
 from hearth.cli.daemon_choice import WholeNumber, complete_server, with_places
 from hearth.cli.messages import complain, json_option, json_text, note, tell
+from hearth.cli.policy.role import complete_role
 from hearth.control_client import systemd_unit
 from hearth.errors import HearthError, Refused
 from hearth.host import private_files
@@ -46,11 +47,11 @@ _HELP = {
     "role": "Under this role.",
     "server": "To this server.",
     "tool": "To this tool, by the server's own name.",
-    "decision": "With this decision: allow, deny, ask and the like.",
+    "decision": "With this decision: allow, deny, ask, approved, denied or expired.",
 }
 _COLUMNS = [
     table.Column("TIME"),
-    table.Column("KIND", 3),
+    table.Column("KIND", 1),
     table.Column("ROLE", 2, optional=True),
     table.Column("AGENT", 6, optional=True),
     table.Column("SESSION", 7, optional=True),
@@ -61,13 +62,13 @@ _COLUMNS = [
     table.Column("OUTCOME", 5, optional=True),
     table.Column("TOOK", 9, optional=True),
     table.Column("DIGEST", 10, optional=True),
-    table.Column("REASON", 1, optional=True),
+    table.Column("REASON", 3, optional=True),
 ]
 
 
 def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for name in reversed(_FILTERS):
-        complete = complete_server if name == "server" else None
+        complete = {"server": complete_server, "role": complete_role}.get(name)
         function = click.option(f"--{name}", metavar=name.upper(), help=_HELP[name], shell_complete=complete)(function)
     return function
 
@@ -106,7 +107,7 @@ def audit(
     \b
     Examples:
       hearth audit
-      hearth audit --role dev --decision deny --since today
+      hearth audit --role dev --decision 'den*' --since today
       hearth audit --server github --tool 'merge_*' -n 10
       hearth audit -f --kind decision
       hearth audit --since 2026-11-01 --until 2026-12-01 --export november.jsonl
@@ -123,7 +124,7 @@ def audit(
     if export:
         return _export(places, wanted, lines, export, as_json)
     if not follow and not as_json and not os.path.isdir(places.audit):
-        click.echo(f"There is no audit log: {places.audit} is written when there is a policy.toml.")
+        click.echo(f"There is no audit log: {_why_none(places)}")
         return 0
     count = lines if lines is not None or begin is not None else ROWS_BY_DEFAULT
     if follow:
@@ -134,6 +135,12 @@ def audit(
     else:
         _show(audit_reading.rows(places.audit, wanted, count))
     return 0
+
+
+def _why_none(places: Places) -> str:
+    if os.path.exists(places.policy_file()):
+        return f"nothing was recorded yet in {places.audit}."
+    return f"{places.policy_file()} does not exist. `hearth policy init` writes one."
 
 
 def _moment(option: str, text: str | None) -> float | None:

@@ -6,6 +6,7 @@
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Iterable
 
 import click
@@ -15,6 +16,7 @@ from hearth.cli import daemon_choice
 from hearth.cli.daemon_choice import with_places
 from hearth.cli.messages import completed, json_option, json_text, note, print_json, suggestion, tell
 from hearth.cli.policy import trust
+from hearth.cli.policy.role import complete_role
 from hearth.config.loader import read_file
 from hearth.control_client import running_daemon
 from hearth.errors import ConfigError, Refused
@@ -24,7 +26,7 @@ from hearth.paths import Places
 from hearth.policy import loader
 from hearth.policy import show as policy_show
 from hearth.policy.decision import decide
-from hearth.policy.model import BUILT_IN, Decision, Policy
+from hearth.policy.model import BUILT_IN, Decision, Policy, Role
 from hearth.policy.template import TEMPLATES
 from hearth.policy.trust import TrustStore, project_file
 
@@ -102,7 +104,7 @@ def _counted(found: Policy) -> str:
 @json_option("Print the policy as JSON.")
 @with_places
 def show(places: Places, as_json: bool) -> None:
-    """Print the roles with the tools that each sees and its grants, the rules in their order, and the settings.
+    """Print the roles with the tools that each sees and its grants, the rules in their order, stop checks and settings.
 
     This is the file as it is now. A running daemon keeps the last good one when the file has a mistake.
 
@@ -120,16 +122,7 @@ def show(places: Places, as_json: bool) -> None:
         print_json(policy_show.document(found))
         return
     width = terminal.width()
-    roles = [
-        (
-            role.name + (" (default)" if role.name == found.default_role else ""),
-            ", ".join(word for word in ("lead", "human", "claimable") if getattr(role, word)),
-            " ".join(role.tools.texts),
-            ", ".join(grant.text for grant in role.grants),
-            role.otherwise,
-        )
-        for role in found.roles.values()
-    ]
+    lines = [line for role in found.roles.values() for line in _role_lines(role, found.default_role, width)]
     rules = [
         (
             rule.source,
@@ -140,25 +133,31 @@ def show(places: Places, as_json: bool) -> None:
         )
         for rule in found.rules
     ]
-    lines = table.columns(("ROLE", "IS", "TOOLS", "GRANTS", "OTHERWISE"), roles, width)
     if rules:
         lines += ["", *table.columns(("RULE", "ROLE", "FOR", "DECIDES", "REASON"), rules, width)]
+    checks = [(check.kind, ", ".join(check.roles) or "all", check.action, check.message) for check in found.stop_checks]
+    if checks:
+        lines += ["", *table.columns(("STOP CHECK", "ROLE", "ACTION", "MESSAGE"), checks, width)]
     settings = policy_show.document(found)["settings"]
     if isinstance(settings, dict):
         lines += ["", *(f"{name} = {json_text(value, None)}" for name, value in settings.items())]
     click.echo("\n".join(lines))
 
 
+def _role_lines(role: Role, default: str, width: int) -> list[str]:
+    """Return a role for people. Nothing is cut: a grant that is not seen is given all the same."""
+    words = [word for word in ("lead", "human", "claimable") if getattr(role, word)]
+    words += ["default"] if role.name == default else []
+    rows = [("tools", " ".join(role.tools.texts)), ("grants", ", ".join(grant.text for grant in role.grants))]
+    rows += [("may start", ", ".join(role.may_start)), ("otherwise", role.otherwise)]
+    lines = [f"{role.name} ({', '.join(words)})" if words else role.name]
+    for name, text in rows:
+        wrapped = textwrap.wrap(table.clean(text), max(width - 13, 20), break_long_words=False, break_on_hyphens=False)
+        lines += [f"  {name if not number else '':9}  {part}" for number, part in enumerate(wrapped)]
+    return lines
+
+
 # --- explain
-
-
-def _complete_role(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    places = daemon_choice.places_of(ctx)
-    try:
-        found = _read(loader.file_of(places)) if places else None
-    except ConfigError:
-        found = None
-    return completed(found.roles if found else (), incomplete)
 
 
 def _complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -170,7 +169,7 @@ def _complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: s
 @policy.command(short_help="Say what is decided about a call, and by which line.")
 @click.argument("tool", shell_complete=_complete_tool)
 @click.argument("arguments", required=False)
-@click.option("--role", metavar="ROLE", shell_complete=_complete_role, help="The role of the caller; else the default.")
+@click.option("--role", metavar="ROLE", shell_complete=complete_role, help="The role of the caller; else the default.")
 @click.option(
     "--workspace",
     metavar="FOLDER",
@@ -210,7 +209,7 @@ def explain(
     found = _read(path)
     server, name = split_tool(tool, daemon_choice.served(places))
     narrowing = _narrowing(places, project, os.path.abspath(workspace))
-    raw = _raw(name if server is None else None, sys.stdin.read() if arguments == "-" else arguments)
+    raw = _raw(tool, sys.stdin.read() if arguments == "-" else arguments)
     if found is None:
         decision, role = Decision("allow", "", f"there is no policy: {path} does not exist", BUILT_IN), role or ""
     else:
@@ -239,11 +238,17 @@ def split_tool(tool: str, servers: Iterable[str]) -> tuple[str | None, str]:
     return server, tool[len(server) + 2 :]
 
 
-def _raw(own_tool: str | None, arguments: str | None) -> bytes | None:
+def _raw(tool: str, arguments: str | None) -> bytes | None:
+    """Return the arguments as a client would send them. Raises click.UsageError for a text that is no object."""
     if arguments is None:
         return None
-    if not arguments.lstrip().startswith("{") and own_tool in OWN_TOOLS:
-        arguments = json.dumps({OWN_TOOLS[own_tool]: arguments})
+    is_object = arguments.lstrip().startswith("{")
+    if not is_object and tool in OWN_TOOLS:
+        arguments = json.dumps({OWN_TOOLS[tool]: arguments})
+    elif not is_object:
+        own = next((name for name in OWN_TOOLS if name.lower() == tool.lower()), None)
+        hint = f"Did you mean {own!r}?" if own else """Example: '{"title": "x"}'."""
+        raise click.UsageError(f"ARGUMENTS of {tool} are a JSON object, not {arguments[:40]!r}. {hint}")
     return arguments.encode("utf-8", "surrogateescape")
 
 
@@ -305,8 +310,8 @@ def init(places: Places, template: str, force: bool, dry_run: bool, as_json: boo
     """Write a policy to begin with. The template `team` has a lead (tl) and developers (dev), who may commit, push
     feature branches and run tests, and ask about everything else.
 
-    The policy is in force at once: every client gets the default role. A policy that exists is kept (exit code 5).
-    For a person only: refused in a shell below an agent, once there is a policy.
+    A running daemon applies it a second later: every client gets the default role. A policy that exists is kept (exit
+    code 5). For a person only: refused in a shell below an agent, once there is a policy.
 
     \b
     Examples:
@@ -322,5 +327,9 @@ def init(places: Places, template: str, force: bool, dry_run: bool, as_json: boo
         with edited_files.held(path):
             edited_files.replace(path, text.encode())
     document = {"path": path, "template": template, "replaced": former is not None, "dryRun": dry_run}
-    done = f"{path} is written. Look at it, then: hearth policy check"
-    tell(as_json, document, text.rstrip("\n") if dry_run else done)
+    default = loader.parse(path, text.encode()).default_role
+    done = (
+        f"{path} is written: clients without a role token get the role {default!r}.",
+        "Who may do what: hearth policy show. After an edit: hearth policy check",
+    )
+    tell(as_json, document, *((text.rstrip("\n"),) if dry_run else done))

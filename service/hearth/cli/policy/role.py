@@ -10,9 +10,10 @@ from click.shell_completion import CompletionItem
 
 from hearth.cli.daemon.logs import span
 from hearth.cli.daemon_choice import places_of, with_places
-from hearth.cli.messages import complain, completed, json_option, tell
+from hearth.cli.messages import complain, completed, json_option, note, suggestion, tell
+from hearth.config.loader import read_file
 from hearth.control_client import running_daemon
-from hearth.errors import FileAccessError, HearthError, Refused
+from hearth.errors import ConfigError, FileAccessError, HearthError, Refused
 from hearth.host import private_files
 from hearth.host.folders import make_private, refusal
 from hearth.output import table, terminal
@@ -40,8 +41,26 @@ def role() -> None:
     """
 
 
+def known_roles(places: Places) -> list[str]:
+    """Return the roles of the policy; none if there is no policy, or it has a mistake."""
+    from hearth.policy import loader
+
+    path = places.policy_file()
+    try:
+        data = read_file(path, loader.FILE_LIMIT_BYTES)
+        return [] if data is None else list(loader.parse(path, data).roles)
+    except ConfigError:
+        return []
+
+
+def complete_role(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a role."""
+    places = places_of(ctx)
+    return completed(known_roles(places) if places else (), incomplete)
+
+
 @role.command()
-@click.argument("role")
+@click.argument("role", shell_complete=complete_role)
 @click.option("--agent-id", metavar="ID", help="Only for the agent with this id.")
 @click.option("--expires", metavar="TIME", default=EXPIRES_BY_DEFAULT, show_default=True,
               help="How long it is good: 30m, 8h, 90d or never.")  # fmt: skip
@@ -62,7 +81,7 @@ def token(
     Examples:
       hearth role token tl
       hearth role token dev --agent-id worker-1 --expires 8h
-      hearth role token dev --label "CI on this machine" --expires never --out ~/ci.token
+      hearth role token dev --label CI --expires never --out ~/ci.token
     """
     seconds = _lifetime(expires)
     if not role.strip():
@@ -88,6 +107,9 @@ def token(
         table.clean(f"A token for the role {role!r} is in {path}: {_until(issued)}. Its id is {issued.id}."),
         f"For a client, type or configure: {command}",
     )
+    if (known := known_roles(places)) and role not in known:
+        hint = suggestion(role, known, f"Known: {', '.join(known)}.")
+        note(table.clean(f"{places.policy_file()} has no role {role!r}; clients with this token are refused. {hint}"))
 
 
 def _lifetime(text: str) -> float | None:

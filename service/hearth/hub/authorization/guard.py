@@ -342,6 +342,8 @@ class Guard:
                     raise
                 if outcome is None:
                     return False, f"pending approval {approval.id}; try again unchanged once it is approved"
+                if outcome.verdict == "withdrawn":
+                    return False, f"not run: {outcome.reason}"
                 if outcome.verdict != "approved":
                     return False, _denied(outcome.reason, outcome.decided_by)
                 permit.grant = self.approvals.grants.take(key, role, is_for_person)

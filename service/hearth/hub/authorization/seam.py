@@ -39,6 +39,11 @@ class PolicySeam:
         self._subscriptions = subscriptions
         self._router = router
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a decision is awaited. The caller of a hook has no session that would keep the daemon."""
+        return self.guard is not None and bool(self.guard.approvals.open())
+
     def apply(self, guard: "Guard | None") -> None:
         """Apply a policy, or none, to every session, and tell clients whose lists change."""
         self.guard = self._catalog.filter = guard

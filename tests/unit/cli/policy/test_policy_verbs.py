@@ -78,7 +78,9 @@ def test_check_takes_a_file(home: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_show_has_roles_rules_and_settings(policy_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "show"]) == 0
     shown = said(capsys)
-    assert "dev (default)" in shown
+    assert "dev (default)\n" in shown
+    assert "commit, push_branch(feature/**), read_file(./**), search, edit_file(./**)" in shown
+    assert "Commit your work before you stop." in shown
     assert "ask_human" in shown
     assert "approval_wait = 45.0" in shown
     assert main(["policy", "show", "--json"]) == 0
@@ -143,6 +145,25 @@ def test_explain_counts_a_projects_policy_when_told_to(
     draft.write_text('[[rules]]\ntool = "Bash"\ndecide = "deny"\nreason = "not here"\n')
     assert main(["policy", "explain", "Bash", "make test", "--project", str(draft)]) == 0
     assert said(capsys).splitlines() == ["deny: not here", '  .hearth/policy.toml:3: decide = "deny"']
+
+
+def test_explain_names_the_project_s_line_for_a_tool_that_the_project_leaves_out(
+    policy_file: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draft = home / "draft.toml"
+    draft.write_text('[roles.dev]\ntools = ["**", "!github__**"]\n')
+    assert main(["policy", "explain", "github__list_issues", "--project", str(draft)]) == 0
+    assert said(capsys).splitlines()[1] == '  .hearth/policy.toml:2: tools = ["**", "!github__**"]'
+    assert main(["policy", "explain", "agents__create_agent", "--project", str(draft)]) == 0
+    assert said(capsys).splitlines()[1].startswith("  policy.toml:21: tools = ")
+
+
+def test_explain_refuses_arguments_that_no_client_would_send(
+    policy_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["policy", "explain", "bash", "make test"]) == 2
+    assert "ARGUMENTS of bash are a JSON object, not 'make test'. Did you mean 'Bash'?" in capsys.readouterr().err
+    assert main(["policy", "explain", "github__create_issue", "title=x"]) == 2
 
 
 def test_explain_suggests_the_nearest_role(policy_file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,48 @@
+"""`hearth approvals` and the completion of ids, with a daemon that a test stands in for and without one."""
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
+import pytest
+
+from hearth.cli.main import cli, main
+from hearth.control_client import running_daemon
+
+
+def completed(verb: str, parameter: str, incomplete: str) -> list[str]:
+    """Return what a shell would complete. No context is current, as in a shell's completion."""
+    context = click.Context(cli)
+    command = cli.get_command(context, verb)
+    assert command
+    (found,) = (each for each in command.params if each.name == parameter)
+    return [item.value for item in found.shell_complete(click.Context(command, parent=context), incomplete)]
+
+
+def test_ids_of_approvals_and_grants_are_completed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"approvals": [{"id": "3f9a01c2"}, {"id": "77aa01c2"}], "grants": [{"id": "955f1b6b"}]}
+    control = SimpleNamespace(approvals=lambda: found)
+    daemon = SimpleNamespace(control=lambda: nullcontext(control))
+    monkeypatch.setattr(running_daemon, "find", lambda places: daemon)
+    assert completed("approve", "id", "3") == ["3f9a01c2"]
+    assert completed("deny", "id", "") == ["3f9a01c2", "77aa01c2"]
+    assert completed("approvals", "revoke", "9") == ["955f1b6b"]
+
+
+def test_without_a_daemon_nothing_is_completed(home: Path) -> None:
+    assert completed("approve", "id", "") == []
+
+
+def test_grants_for_always_are_listed_without_a_daemon(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = home / ".config" / "hearth" / "approvals.toml"
+    file.parent.mkdir(parents=True)
+    fields = {"id": "955f1b6b", "role": "dev", "server": "github", "tool": "add", "definition": "a", "digest": "b"}
+    lines = [f'{key} = "{value}"\n' for key, value in {**fields, "decided_by": "person"}.items()]
+    file.write_text("[[always]]\n" + "".join(lines))
+    assert main(["approvals", "--granted", "--json"]) == 0
+    (grant,) = json.loads(capsys.readouterr().out)["grants"]
+    assert (grant["id"], grant["scope"]) == ("955f1b6b", "always")
+    assert main(["approvals", "--revoke", "955f1b6b"]) == 5
+    assert str(file) in capsys.readouterr().err
