@@ -146,7 +146,7 @@ def stay():
     while True:
         signal.pause()
 
-assert watcher._become_subreaper()
+assert watcher._prctl(watcher._SET_CHILD_SUBREAPER, 1)
 foreign = os.fork()
 if foreign == 0:
     stay()
