@@ -51,7 +51,7 @@ def test_a_lead_s_denial_is_a_result_with_its_reason(team: Team) -> None:
     decide(lead, wait_for(lead), "deny", "not today")
     answer = dev.answer_to(id)
     assert answer["result"]["isError"] is True
-    assert text_of(answer) == "denied by test-client: not today"
+    assert text_of(answer) == "denied by tl (test-client): not today"
     assert team.ran() == []
 
 

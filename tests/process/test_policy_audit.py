@@ -37,10 +37,12 @@ def test_calls_denials_and_decisions_are_recorded(team: Team) -> None:
     dev = team.client()
     dev.call("echo__echo", text="x")
     dev.call("echo__add", a=1, b=1)
+    dev.call("count__put", key="k1")
     decided_call(team)
     assert rows(team, daemon) == [
         ("call", "echo", "allow"),
         ("call", "add", "deny"),
+        ("call", "put", "deny"),
         ("decision", "once", "approved"),
         ("call", "once", "ask"),
     ]

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Raw
 
-from hearth.errors import MessageError
+from hearth.errors import HearthError, MessageError
 from hearth.hub.sessions import AUTO, SEARCH, Session
 from hearth.mcp import catalog, downgrade, uris, versions
 from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
@@ -62,6 +62,9 @@ class ListFilter(Protocol):
     def role_name(self, session: Session) -> str:
         """Return the name of a session's role."""
 
+    def refusal(self, session: Session, exposed: str, server: str, tool: str) -> HearthError:
+        """Return the error for a call of a tool that the session's role may not see, and record it."""
+
     def serves(self, session: Session, server: Server) -> bool:
         """Tell whether a server exists for a session at all."""
 
@@ -78,7 +81,7 @@ class WithheldTool(NamedTuple):
 
 
 _NOTHING: Mapping[str, WithheldTool] = MappingProxyType({})
-_NOTHING_HIDDEN: Mapping[str, str] = MappingProxyType({})
+_NOTHING_HIDDEN: "Mapping[str, tuple[str, str]]" = MappingProxyType({})
 
 
 class View:
@@ -93,10 +96,10 @@ class View:
         alone: bool,
         complete: bool = True,
         withheld: Mapping[str, WithheldTool] = _NOTHING,
-        hidden: Mapping[str, str] = _NOTHING_HIDDEN,
+        hidden: Mapping[str, tuple[str, str]] = _NOTHING_HIDDEN,
     ) -> None:
         self.offerings = offerings
-        # Names of tools that the client's role may not see, with the role.
+        # Tools that the client's role may not see: the server and the name there, by the name that a client would see.
         self.hidden = hidden
         # Tools that would be listed if they were approved and not blocked.
         self.withheld = withheld
@@ -290,7 +293,7 @@ class Catalog:
         tenant = session.client_context()
         offerings, servers = [], self.in_view(session)
         withheld: dict[str, WithheldTool] = {}
-        hidden: dict[str, str] = {}
+        hidden: dict[str, tuple[str, str]] = {}
         known = 0
         for server in servers:
             offered = server.catalog_for(tenant) or server.catalogs.any
@@ -313,13 +316,13 @@ class Catalog:
         return self._views[key]
 
     def _seen(
-        self, session: Session, server: Server, offered: ServerCatalog, hidden: dict[str, str]
+        self, session: Session, server: Server, offered: ServerCatalog, hidden: dict[str, tuple[str, str]]
     ) -> ServerCatalog | None:
         """Return the part of a catalog that the session's role may see; note the names of its other tools."""
         if self.filter is None:
             return offered
-        seen, role = self.filter.visible(session, server, offered), self.filter.role_name(session)
+        seen = self.filter.visible(session, server, offered)
         for tool in offered.lists[TOOLS]:
             if seen is None or tool not in seen.lists[TOOLS]:
-                hidden[tool if session.server else catalog.prefixed_name(server.name, tool)] = role
+                hidden[tool if session.server else catalog.prefixed_name(server.name, tool)] = (server.name, tool)
         return seen

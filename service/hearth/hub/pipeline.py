@@ -19,7 +19,7 @@ from hearth.errors import HearthError, LoginRequired, MessageError, UpstreamErro
 from hearth.hub.authorization.permit import Postponed
 from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call, ClientRequest, ResultStep
-from hearth.hub.catalog import Catalog, NotForRole, Target, View
+from hearth.hub.catalog import Catalog, Target, View
 from hearth.hub.dispatcher import Dispatcher
 from hearth.hub.events import EVENTS, LoginNeeded
 from hearth.hub.input_required import InputRequiredLoop, SuspendedCalls
@@ -121,8 +121,8 @@ class Pipeline:
         elif lookup.tool is not None and lookup.tool in view.withheld:
             # Left out of the view because it is not approved.
             raise Withheld(*view.withheld[lookup.tool])
-        elif lookup.tool is not None and lookup.tool in view.hidden:
-            raise NotForRole("tool", lookup.tool, view.hidden[lookup.tool])
+        elif lookup.tool is not None and lookup.tool in view.hidden and self._catalog.filter:
+            raise self._catalog.filter.refusal(call.session, lookup.tool, *view.hidden[lookup.tool])
         return target
 
     async def _submit_later(self, call: Call, lookup: TargetLookup) -> None:

@@ -122,6 +122,8 @@ class PolicyPack(Pack):
     async def _decide(self, context: CallContext, arguments: Arguments) -> dict[str, Any]:
         session = self._session(context)
         by = Approver.at(session, "tool")
+        # The role tells a lead from a person: a client may call itself anything.
+        by = by._replace(name=f"{self._guard().role_name(session)} ({by.name})")
         try:
             message = await self._guard().approvals.decide(
                 arguments["id"], arguments["decision"], by, arguments.get("reason", "")

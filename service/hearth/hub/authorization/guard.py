@@ -30,7 +30,7 @@ from hearth.mcp import versions
 from hearth.mcp.catalog import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
 from hearth.policy.decision import decide, sees
 from hearth.policy.grants import ONCE, GrantKey
-from hearth.policy.model import Decision, Kind, Policy, Role
+from hearth.policy.model import NOT_IN_ROLE, Decision, Kind, Policy, Role
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 
@@ -164,6 +164,13 @@ class Guard:
 
         found = offered.restricted(is_seen)
         return found if any(found.lists.values()) or not any(offered.lists.values()) else None
+
+    def refusal(self, session: Session, exposed: str, server: str, tool: str) -> HearthError:
+        """Return the error for a call of a tool that the session's role may not see, and record it."""
+        role, policy = self.role_name(session), self.policy_for(session.cwd)
+        decision = Decision("deny", "", NOT_IN_ROLE, policy.path)
+        Permit(self, policy, session, role, server, tool, b"", decision).end("denied")
+        return NotForRole("tool", exposed, role)
 
     def serves(self, session: Session, server: Server) -> bool:
         """Tell whether a server exists for a session at all: the built-in one does for leads and people only."""
