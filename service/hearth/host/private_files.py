@@ -29,6 +29,9 @@ _LOOK_SECONDS = 0.005
 _POLL_SECONDS = 0.05
 _FOREVER = -1.0
 
+# Time of the last change, size and inode of a file; None if it does not exist.
+Stamp = tuple[int, int, int] | None
+
 if sys.platform == "win32":
     import _winapi
     import msvcrt
@@ -132,6 +135,18 @@ def create(path: str, data: bytes) -> bool:
     finally:
         remove(temporary)
     return True
+
+
+def stamp(path: str) -> Stamp:
+    """Return the state of a file, by which a change is noticed."""
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        # The file exists, or may exist.
+        return (0, 0, 0)
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def beside(path: str) -> str:

@@ -29,7 +29,6 @@ FILE_LIMIT_BYTES = 2 * 1024 * 1024
 # Ended tokens stay listed for so long: "expired" says more than "unknown" to a client that still has one.
 ENDED_SECONDS = 30 * 86400.0
 
-Stamp = tuple[int, int, int] | None
 
 _ISSUE = "`hearth role token ROLE` issues a new one"
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -77,7 +76,7 @@ class RoleTokens:
     def __init__(self, path: str) -> None:
         self.path = path
         self._lock = Lock(path + ".lock")
-        self._stamp: Stamp = None
+        self._stamp: private_files.Stamp = None
         self._tokens: dict[str, RoleToken] = {}
         self._problem: FileAccessError | None = None
 
@@ -160,7 +159,7 @@ class RoleTokens:
 
     def _current(self) -> dict[str, RoleToken]:
         """Return the tokens by hash, read again if the file has changed. Raises FileAccessError."""
-        stamp = _stamp(self.path)
+        stamp = private_files.stamp(self.path)
         if stamp != self._stamp:
             self._tokens, self._problem = {}, None
             try:
@@ -181,7 +180,7 @@ class RoleTokens:
             private_files.write(self.path, data, durable=True)
         except OSError as exc:
             raise refusal("write the role tokens", self.path, exc) from exc
-        self._tokens, self._problem, self._stamp = tokens, None, _stamp(self.path)
+        self._tokens, self._problem, self._stamp = tokens, None, private_files.stamp(self.path)
 
 
 def token_id(token: str) -> str:
@@ -200,17 +199,6 @@ def _hash(token: str) -> str:
     from hashlib import sha256
 
     return sha256(token.encode("utf-8", "replace")).hexdigest()
-
-
-def _stamp(path: str) -> Stamp:
-    try:
-        found = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError:
-        # The file exists, or may exist.
-        return (0, 0, 0)
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def _read(path: str) -> dict[str, RoleToken]:

@@ -31,8 +31,6 @@ FILE_LIMIT_BYTES = 64 * 1024 * 1024
 # Cached results of comparing a catalog with its pins; above this number the oldest is dropped.
 VETTED_LIMIT = 32
 
-Stamp = tuple[int, int, int] | None
-
 
 class Unusable(Exception):
     """Error for a file that cannot be used. `is_garbage`: it can be read, but its content is invalid."""
@@ -45,7 +43,7 @@ class Unusable(Exception):
 class PinPage(NamedTuple):
     """One server's file as read: its content, None if there is no file, or the problem with it."""
 
-    stamp: Stamp
+    stamp: private_files.Stamp
     pinned: Pinned | None = None
     problem: Unusable | None = None
 
@@ -144,7 +142,7 @@ class PinStore:
     def _page(self, server: str) -> PinPage:
         """Return the current content of the file, which another process may have written since."""
         path = self._path(server)
-        stamp = _stamp(path)
+        stamp = private_files.stamp(path)
         page = self._pages.get(server)
         if page is None or page.stamp != stamp:
             page = self._turn(server, self._read(path, stamp))
@@ -157,7 +155,7 @@ class PinStore:
         self._pages[server] = page
         return page
 
-    def _read(self, path: str, stamp: Stamp) -> PinPage:
+    def _read(self, path: str, stamp: private_files.Stamp) -> PinPage:
         if stamp is None:
             return PinPage(None)
         try:
@@ -173,7 +171,7 @@ class PinStore:
             except (OSError, FileAccessError) as exc:
                 self._warn("written", self._path(server), exc, server)
         # Remembered for the life of this daemon; the next one compares for itself.
-        self._turn(server, PinPage(_stamp(self._path(server)), pinned))
+        self._turn(server, PinPage(private_files.stamp(self._path(server)), pinned))
 
     def _write(self, server: str, pinned: Pinned, durable: bool = False) -> None:
         import json
@@ -189,21 +187,10 @@ class PinStore:
         path = self._path(server)
         # Without an indent, which makes the standard library ten times slower while the loop waits.
         private_files.write(path, json.dumps(document).encode() + b"\n", durable)
-        self._turn(server, PinPage(_stamp(path), pinned))
+        self._turn(server, PinPage(private_files.stamp(path), pinned))
 
     def _path(self, server: str) -> str:
         return os.path.join(self.folder, safe_name(server) + ".json")
-
-
-def _stamp(path: str) -> Stamp:
-    try:
-        found = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError:
-        # The file exists, or may exist.
-        return (0, 0, 0)
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def _document(path: str) -> dict[str, Any]:

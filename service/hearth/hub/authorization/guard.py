@@ -28,6 +28,7 @@ from hearth.hub.catalog import NotForRole, Target
 from hearth.hub.sessions import POLICY_SERVER, Session
 from hearth.mcp import versions
 from hearth.mcp.catalog import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
+from hearth.mcp.search_tools import ToolFailure
 from hearth.policy.decision import decide, sees
 from hearth.policy.grants import ONCE, GrantKey
 from hearth.policy.model import NOT_IN_ROLE, Decision, Kind, Policy, Role
@@ -47,21 +48,8 @@ LOOK_SECONDS = 0.25
 _KINDS: dict[ListKind, Kind] = {TOOLS: "tools", PROMPTS: "prompts", RESOURCES: "resources", TEMPLATES: "resources"}
 
 
-class CallDenied(HearthError):
-    """Denial of a tool call: a result with `isError`, so that the model can read the reason."""
-
-    rpc_code = versions.INVALID_PARAMS
-
-    def __init__(self, sentence: str, era: str) -> None:
-        super().__init__(sentence)
-        self._era = era
-
-    @property
-    def result(self) -> bytes:
-        """Return the result that the client gets."""
-        from hearth.mcp.search_tools import text_result
-
-        return text_result([str(self)], self._era, is_error=True)
+class CallDenied(ToolFailure):
+    """Denial of a tool call, with the reason."""
 
 
 class AwaitApproval(Postponed):
