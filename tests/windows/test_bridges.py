@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from house import DEMO, ECHO, LIMIT_SECONDS, House, is_gone, wait_for
+from house import DEMO, ECHO, LIMIT_SECONDS, UPSTREAMS, House, is_gone, wait_for
 
 from hearth import registry
 from hearth.host import processes
@@ -131,7 +131,9 @@ def test_a_bridge_ends_with_its_client_and_not_before_its_answers_are_out(house:
 def test_a_server_that_is_a_script_gets_its_arguments_as_they_are_and_its_stderr_is_kept(house: House) -> None:
     folder = house.config.parent
     program = "import json, runpy, sys\nprint(json.dumps(sys.argv[1:]), file=sys.stderr, flush=True)\n"
-    (folder / "said.py").write_text(f"{program}runpy.run_path({ECHO[-1]!r})\n", encoding="utf-8")
+    # The server imports a module from its own folder, which run_path does not add.
+    run = f"sys.path.insert(0, {str(UPSTREAMS)!r})\nrunpy.run_path({ECHO[-1]!r})\n"
+    (folder / "said.py").write_text(program + run, encoding="utf-8")
     (folder / "a server.cmd").write_text(f'@"{sys.executable}" -I -S "{folder}\\said.py" %*\n', encoding="ascii")
     arguments = ["a b", "x&y", "plain", "", 'say "so"', "end\\"]
     house.write(scripted=[str(folder / "a server"), *arguments])
