@@ -17,5 +17,5 @@ if __name__ == "__main__":
     out, *command = sys.argv[1:]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     with open(out + ".new", "w") as file:
-        json.dump({"code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}, file)
+        json.dump({"pid": os.getpid(), "code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}, file)
     os.rename(out + ".new", out)

@@ -10,7 +10,7 @@ from pathlib import Path
 from hearth.policy.role_tokens import RoleTokens
 from support.clients import FramesClient
 from support.daemon import Daemon, Scratch, server
-from support.kernel import until
+from support.kernel import is_gone, until
 
 TEAM = """
 default_role = "dev"
@@ -98,6 +98,7 @@ class Team:
         subprocess.run(command, env=self.scratch.environment(), check=True, timeout=60)
         until(out.exists, "the person's command ends")
         found = json.loads(out.read_text())
+        until(lambda: is_gone(found["pid"]), "the person's process is gone")
         return subprocess.CompletedProcess(words, found["code"], found["stdout"], found["stderr"])
 
     def pending(self) -> list[dict[str, object]]:
