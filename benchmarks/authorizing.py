@@ -12,7 +12,7 @@ from client import request
 from measure import Action
 from stage import Child, Stage
 
-# Longer than the run: nobody decides what waits here.
+# Longer than the run: the calls that wait here are never decided.
 POLICY = """
 default_role = "dev"
 approval_wait = 600

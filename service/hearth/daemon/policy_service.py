@@ -242,7 +242,7 @@ class PolicyService:
     async def sessions_above(self, pid: int | None) -> list[Session]:
         """Return the sessions of the nearest client that is an ancestor of a process, the first one first.
 
-        Raises Refused for a process that has ended: whoever asks and leaves at once would count as a person.
+        Raises Refused for a process that has ended: its ancestors are unknown, and it would count as a person.
         """
         if self.guard is None or pid is None:
             return []

@@ -56,7 +56,7 @@ def _is_own(uids: object) -> bool:
 
 
 def ancestors(pid: int) -> list[int]:
-    """Return a process and its ancestors, nearest first; without the one that adopts orphans, which is nobody's.
+    """Return a process and its ancestors, nearest first; without the process that adopts orphans.
 
     Empty if the process, or one of them, ends meanwhile: nothing tells then whose child it was.
     """

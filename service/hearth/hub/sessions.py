@@ -70,7 +70,7 @@ class Session:
         self.wire = wire
         self.id = id or os.urandom(8).hex()
         self.secret = secret or os.urandom(SECRET_BYTES).hex()
-        # Name for approvals and grants: the same for a session that a bridge resumes, and known to nobody else.
+        # Name for approvals and grants: the same for a session that a bridge resumes, and secret.
         self.principal = digest(self.secret)
         # The session serves clients that know nothing of each other and may use the same ids: their tags tell them
         # apart, and the session is never the owner.

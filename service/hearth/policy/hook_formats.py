@@ -147,7 +147,7 @@ def own_name(client: str, event: str) -> str:
 
 
 def decides(client: str, event: str) -> bool:
-    """Tell whether the answer decides over a tool. An event that nobody knows might, so it counts as deciding."""
+    """Tell whether the answer decides over a tool. An unknown event might, so it counts as deciding."""
     try:
         return own_name(client, event) in DECIDING
     except HookFormatError:

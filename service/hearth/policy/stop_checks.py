@@ -80,7 +80,7 @@ class StopFacts(Protocol):
 
 
 class NoFacts:
-    """Facts of an agent that nothing is known about: its task and its pull request are nobody's business."""
+    """Facts of an agent without a task or a pull request that Hearth knows of."""
 
     def edited_files(self) -> Collection[str] | None:
         """Return None: every file counts."""
@@ -158,7 +158,7 @@ def _pushed(rule: StopRule, folder: str, facts: StopFacts) -> str | None:
     if head.exit_code != 0:
         # A repository without a commit has nothing to push.
         return None
-    # By what is known here of the remotes; nobody is asked over the network.
+    # By the local refs of the remotes; the network is not used.
     done = _git(folder, "for-each-ref", "--count=1", "--format=%(refname)", "--contains=HEAD", "refs/remotes")
     _check(done, "for-each-ref")
     return None if done.output.strip() else "not pushed: no branch of a remote has the newest commit"

@@ -37,8 +37,6 @@ INDEX_LIMIT_BYTES = 2 * 1024 * 1024
 # Folders of clients that are in use at a time.
 _FOLDERS_CACHED = 256
 
-Stamp = tuple[int, int, int] | None
-
 
 class TrustedProject(NamedTuple):
     """Project whose policy is trusted: its folder, the digest of the trusted bytes, and when that was."""
@@ -117,17 +115,17 @@ class TrustStore:
         self._folder = folder
         self._index = os.path.join(folder, "projects.json")
         self._lock = Lock(self._index + ".lock")
-        self._stamp: Stamp = None
+        self._stamp: private_files.Stamp = None
 
     # --- for the daemon
 
     def changed(self) -> bool:
         """Tell whether the index has changed since `policies` read it; one `stat`."""
-        return self._stamp != _stamp(self._index)
+        return self._stamp != private_files.stamp(self._index)
 
     def policies(self) -> ProjectPolicies:
         """Return the policies of all trusted projects. Raises FileAccessError."""
-        self._stamp = _stamp(self._index)
+        self._stamp = private_files.stamp(self._index)
         return ProjectPolicies({each.folder: self._policy(each) for each in self.list()})
 
     def _policy(self, project: TrustedProject) -> Policy:
@@ -227,11 +225,3 @@ tool = "**"
 decide = "ask_human"
 reason = "the trusted copy of this project's policy cannot be used; `hearth policy trust` renews it"
 """
-
-
-def _stamp(path: str) -> Stamp:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return (found.st_mtime_ns, found.st_size, found.st_ino)

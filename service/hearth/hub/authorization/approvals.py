@@ -237,7 +237,7 @@ class Approvals:
         self._end(approval, Settlement("withdrawn", "the call was cancelled"))
 
     def drain(self, reason: str = "the daemon shuts down; call again unchanged") -> None:
-        """Withdraw everything that waits, because nobody can decide it any longer."""
+        """Withdraw everything that waits, because it can no longer be decided."""
         for approval in self.open():
             self._end(approval, Settlement("withdrawn", reason))
 
@@ -274,7 +274,7 @@ class Approvals:
         verdict = "approved" if action == "approve" else "denied"
         outcome = Settlement(verdict, reason, by.name, by.channel)
         if approval.is_being_decided:
-            raise Refused(f"approval {id} is being decided by somebody else at this moment")
+            raise Refused(f"approval {id} is being decided at this moment; see `hearth approvals`")
         approval.is_being_decided = True
         try:
             await self._record(approval, outcome)

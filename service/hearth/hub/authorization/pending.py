@@ -1,7 +1,7 @@
 """Table of everything that waits for a lead or a person: approvals, and later questions of servers and agents.
 
-An item is settled once; whoever waits for it is woken, and so is whoever waits for a change of the table. Memory only;
-does no I/O and knows nothing of what the items mean.
+An item is settled once; its waiters are woken, and so are those that wait for a change of the table. Memory only; does
+no I/O and knows nothing of what the items mean.
 """
 
 import asyncio
