@@ -1,0 +1,1 @@
+"""Pack `agents`: coding agents that the daemon runs and drives over the Agent Client Protocol."""
