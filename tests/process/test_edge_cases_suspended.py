@@ -16,9 +16,9 @@ from support.puppets.stage import (
     Errand,
     Stage,
     page,
+    parked,
     shown,
 )
-from support.puppets.suspended_calls import parked
 
 # --- every kind of question, in every kind of call
 

@@ -245,3 +245,14 @@ class Errand:
 
     def cancel(self) -> None:
         self.client.cancel(self.id)
+
+
+def parked(
+    actor: Actor, client: ModernClient, question: str = "elicitation/create", **params: Any
+) -> tuple[Errand, Puppet, Message]:
+    """A call in the midst of which the server has asked `q-1`; the client knows."""
+    errand = Errand(client, **params)
+    puppet, call = actor.next(errand.method)
+    puppet.ask("q-1", question, **QUESTIONS[question])
+    assert [asked["method"] for asked in errand.wishes().values()] == [question]
+    return errand, puppet, call
