@@ -10,6 +10,7 @@ from support.puppets.stage import (
     FORM,
     FORM_ANSWER,
     INVALID_PARAMS,
+    OTHER_CALLS,
     QUESTIONS,
     SAMPLE,
     Actor,
@@ -67,13 +68,7 @@ def test_an_elicitation_by_url_is_asked_without_its_id_and_answered(stage: Stage
     errand.finish(puppet, call, "seen")
 
 
-@pytest.mark.parametrize(
-    ("method", "params", "result"),
-    [
-        ("prompts/get", {"name": "puppet__greet"}, {"messages": []}),
-        ("resources/read", {"uri": "made:up"}, {"contents": [{"uri": "made:up", "text": "content"}]}),
-    ],
-)
+@OTHER_CALLS
 def test_prompts_and_resources_may_be_parked_too(stage: Stage, method: str, params: Message, result: Message) -> None:
     actor = stage.serve(prompts=[{"name": "greet"}])
     errand, puppet, call = parked(actor, stage.modern(), method=method, **params)

@@ -46,6 +46,14 @@ ROOTS_ANSWER = {"roots": [{"uri": "file:///home/somebody", "name": "somebody"}]}
 EACH_QUESTION = pytest.mark.parametrize(
     ("question", "answer"), list(zip(QUESTIONS, (FORM_ANSWER, SAMPLE_ANSWER, ROOTS_ANSWER), strict=True))
 )
+# What a client may ask besides a tool's call, and be asked about: the request, and its answer.
+OTHER_CALLS = pytest.mark.parametrize(
+    ("method", "params", "result"),
+    [
+        ("prompts/get", {"name": "puppet__greet"}, {"messages": []}),
+        ("resources/read", {"uri": "made:up"}, {"contents": [{"uri": "made:up", "text": "content"}]}),
+    ],
+)
 
 
 def page(number: int = 1, **more: Any) -> Message:

@@ -14,7 +14,6 @@ from support.conformance.upstreams.behaviour import Ask, Broken, Log, Progress, 
 Message = dict[str, Any]
 
 CACHED: Message = {"ttlMs": 1000, "cacheScope": "private"}
-PAGE_TOOLS = 7
 
 
 class Unanswerable(Exception):
@@ -92,7 +91,7 @@ class ModernServer:
                 known = {"capabilities": offer.capabilities(self.revision), "instructions": f"Speaks {self.revision}."}
                 return {"supportedVersions": [self.revision], **known}
             case "tools/list":
-                return self._page(params.get("cursor", "0"))
+                found = offer.page(self.revision, params.get("cursor", "0"))
             case "resources/list":
                 return {"resources": offer.resources(self.revision)}
             case "resources/templates/list":
@@ -114,14 +113,6 @@ class ModernServer:
         if text is None:
             raise Unanswerable(-32602, "Resource not found", {"uri": uri})
         return {"contents": [{"uri": uri, "text": text}]}
-
-    def _page(self, cursor: str) -> Message:
-        tools = offer.tools(self.revision)
-        begin = int(cursor) if cursor.isdigit() else len(tools)
-        if begin >= len(tools):
-            raise Unanswerable(-32602, f"bad cursor {cursor!r}", None)
-        end = begin + PAGE_TOOLS
-        return {"tools": tools[begin:end], **({"nextCursor": str(end)} if end < len(tools) else {})}
 
     def _listen(self, id: object, wanted: Message) -> None:
         self._listening[id] = wanted.get("resourceSubscriptions", [])

@@ -6,6 +6,9 @@ from support.conformance import revisions
 
 Message = dict[str, Any]
 
+# Lists come in pages, so that whoever reads only the first is found out.
+PAGE_TOOLS = 7
+
 # Each tool and the first revision that can have it.
 TOOLS = {
     **dict.fromkeys(("echo", "meta", "failing", "broken", "progress", "waiting", "cancelled", "touch", "log"), ""),
@@ -36,6 +39,16 @@ def tool_names(revision: str) -> list[str]:
 def tools(revision: str) -> list[Message]:
     """Their definitions."""
     return [_tool(name) for name in tool_names(revision)]
+
+
+def page(revision: str, cursor: str) -> Message | None:
+    """The result of `tools/list` from that cursor on; None for a cursor that was never given."""
+    found = tools(revision)
+    begin = int(cursor) if cursor.isdigit() else len(found)
+    if begin >= len(found):
+        return None
+    end = begin + PAGE_TOOLS
+    return {"tools": found[begin:end], **({"nextCursor": str(end)} if end < len(found) else {})}
 
 
 def _tool(name: str) -> Message:
