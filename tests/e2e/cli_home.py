@@ -4,16 +4,16 @@ import json
 import os
 import select
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
 
 from e2e.terminal import Terminal
+from support.kernel import kill_all_at_home, pids_at_home, until
 
 HEARTH = os.path.join(os.path.dirname(sys.executable), "hearth")
 # One bound for everything that a test waits for; a loaded machine takes seconds to start a daemon.
@@ -136,33 +136,13 @@ class Home:
 
     def processes(self) -> list[int]:
         """Every process with this home."""
-        mark = os.fsencode(f"HOME={self.home}")
-        found = []
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{name}/environ", "rb") as file:
-                    if mark in file.read().split(b"\0"):
-                        found.append(int(name))
-            except OSError:
-                continue
-        return found
+        return pids_at_home(self.home)
 
     def clear(self) -> None:
         """End every process, remove every file."""
-        self.clear_processes()
+        # More than once: a bridge may start a daemon between the look and the kill.
+        until(lambda: kill_all_at_home(self.home), "nobody is left", PATIENCE_SECONDS)
         shutil.rmtree(self.folder)
-
-    def clear_processes(self) -> None:
-        """End every process with this home."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while (left := self.processes()) and time.monotonic() < deadline:
-            for pid in left:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            time.sleep(0.02)
-        assert not left
 
 
 class Lines:
@@ -285,13 +265,6 @@ def attached_bridge(home: Home) -> Iterator[Bridge]:
     home.configure_demo()
     with Bridge(home) as bridge:
         yield bridge
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait until a condition holds, under the one bound."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
 
 
 def read(path: str) -> str:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Home, scratch_home, until, write
+from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Home, scratch_home, write
 from e2e.terminal import Terminal
+from support.kernel import until
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 UPSTREAMS = os.path.join(TESTS, "support", "upstreams")
@@ -209,7 +210,7 @@ def test_progress_is_shown_on_a_terminal(home: Home) -> None:
 
 def await_cancel(home: Home, server: str, mark: str) -> None:
     """Wait until the server was told."""
-    until(lambda: mark in json.loads(said(home, server, "cancelled")))
+    until(lambda: mark in json.loads(said(home, server, "cancelled")), "the server is told")
 
 
 def test_ctrl_c_cancels_the_call(home: Home, server: str) -> None:
@@ -238,10 +239,10 @@ def test_a_call_that_takes_too_long_is_cancelled(home: Home, server: str) -> Non
 
 def test_a_killed_call_leaves_no_session(home: Home) -> None:
     process = subprocess.Popen([HEARTH, "call", "demo", "slow", "seconds=60", "steps=1000"], env=home.environment)
-    until(lambda: any(each["inFlight"] for each in home.json("sessions", "--json")))
+    until(lambda: any(each["inFlight"] for each in home.json("sessions", "--json")), "the call is under way")
     process.send_signal(signal.SIGKILL)
     process.wait(PATIENCE_SECONDS)
-    until(lambda: not any(each["inFlight"] for each in home.json("sessions", "--json")))
+    until(lambda: not any(each["inFlight"] for each in home.json("sessions", "--json")), "the call is over")
 
 
 def test_servers_tools_and_arguments_are_completed_from_what_is_kept(home: Home) -> None:

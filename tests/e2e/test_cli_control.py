@@ -8,9 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, following, read, until, write
+from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, following, read, write
 from e2e.terminal import Terminal
 from hearth.host import processes
+from support.kernel import until
 
 
 def daemon_pid(home: Home) -> int:
@@ -87,7 +88,7 @@ def test_restart_lights_a_new_daemon_without_a_call(home: Home, bridge: Bridge) 
     pid = daemon_pid(home)
     home.ok("restart", "--yes")
     assert not runs(pid)
-    until(lambda: home.json("status", "--json")["running"])
+    until(lambda: home.json("status", "--json")["running"], "a daemon runs")
     assert daemon_pid(home) != pid
     assert "error" not in bridge.ask("ping")
 
@@ -97,11 +98,11 @@ def test_a_restart_when_quiet_lets_a_call_finish_that_the_drain_would_have_cut_o
     with Bridge(home) as bridge:
         pid = daemon_pid(home)
         bridge.begin("tools/call", name="demo__slow", arguments={"seconds": 2})
-        until(lambda: home.json("status", "--json")["sessions"][0]["inFlight"] == 1)
+        until(lambda: home.json("status", "--json")["sessions"][0]["inFlight"] == 1, "the call is counted")
         assert f"pid {pid} (mcp): shutting down as soon as no call is in flight." in home.ok("restart", "--when-quiet")
         assert daemon_pid(home) == pid
         assert not bridge.answer()["result"].get("isError")
-        until(lambda: not runs(pid))
+        until(lambda: not runs(pid), "the daemon has ended")
         assert "error" not in bridge.ask("ping")
         assert daemon_pid(home) != pid
 
@@ -163,7 +164,7 @@ def test_an_interrupted_question_ends_its_line(home: Home, bridge: Bridge) -> No
 def test_nobody_is_asked_when_nobody_is_attached(home: Home, bridge: Bridge) -> None:
     bridge.leave()
     pid = daemon_pid(home)
-    until(lambda: not home.json("sessions", "--json"))
+    until(lambda: not home.json("sessions", "--json"), "the session has ended")
     home.ok("stop")
     assert not runs(pid)
 
@@ -220,7 +221,7 @@ def test_a_second_daemon_is_refused_with_code_3_and_names_the_first(home: Home, 
 def test_serve_runs_in_the_foreground_until_it_is_interrupted(home: Home) -> None:
     home.configure_demo()
     terminal = Terminal([HEARTH, "serve"], home.environment)
-    until(lambda: home.json("status", "--json")["running"])
+    until(lambda: home.json("status", "--json")["running"], "a daemon runs")
     assert terminal.process.poll() is None
     terminal.type("\x03")
     assert terminal.finish() == 0

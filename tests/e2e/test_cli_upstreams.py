@@ -2,7 +2,8 @@
 
 import os
 
-from e2e.cli_home import Bridge, Home, until
+from e2e.cli_home import Bridge, Home
+from support.kernel import until
 
 
 def test_calls_and_errors_are_counted_and_processes_weighed(home: Home, bridge: Bridge) -> None:
@@ -82,7 +83,7 @@ def test_one_server_is_restarted_and_its_clients_stay(home: Home, bridge: Bridge
 
 def test_whoever_waits_for_an_answer_is_told_of_before_a_restart(home: Home, bridge: Bridge) -> None:
     bridge.begin("tools/call", name="demo__slow", arguments={"seconds": 60})
-    until(lambda: any(each["inFlight"] for each in home.json("upstreams", "--json")[0]["instances"]))
+    until(lambda: any(each["inFlight"] for each in home.json("upstreams", "--json")[0]["instances"]), "it is counted")
     assert "1 call to demo in flight" in home.fails(5, "restart", "demo")
     assert home.run("restart", "demo", "--yes").returncode == 0
 

@@ -5,7 +5,6 @@ The proof is a named pipe that all descendants of a server hold open: its reader
 
 import json
 import os
-import select
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from e2e.systemd.client import Client
 from e2e.systemd.machine import COMMAND_LIMIT_SECONDS, until
 from e2e.systemd.seat import SERVICE, Seat
+from support.kernel import is_over
 
 pytestmark = [pytest.mark.systemd, pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -38,9 +38,7 @@ class Family:
 
     def is_over(self, limit: float = 0) -> bool:
         """Whether the kernel says that nobody of it is left."""
-        waiter = select.poll()
-        waiter.register(self._pipe, select.POLLHUP)
-        return bool(waiter.poll(limit * 1000))
+        return is_over(self._pipe, limit)
 
     def await_end(self) -> None:
         assert self.is_over(COMMAND_LIMIT_SECONDS), f"descendants of {self.name} are left"

@@ -4,14 +4,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from support.clients import ENVELOPE, Message, first_of
 from support.daemon import Scratch
 from support.scripted_daemon import BridgeProcess
-
-Message = dict[str, Any]
-
-MODERN = "2026-07-28"
-KEY = "io.modelcontextprotocol/"
-META = {f"{KEY}protocolVersion": MODERN, f"{KEY}clientCapabilities": {}}
 
 
 class RemoteBridge(BridgeProcess):
@@ -24,19 +19,13 @@ class RemoteBridge(BridgeProcess):
     def begin(self, method: str, /, _modern: bool = False, **params: object) -> int:
         """Send a request; its id."""
         self._last += 1
-        meta = {"_meta": META} if _modern else {}
+        meta = {"_meta": ENVELOPE} if _modern else {}
         self.send({"jsonrpc": "2.0", "id": self._last, "method": method, "params": {**meta, **params}})
         return self._last
 
     def answer_to(self, id: object) -> Message:
         """The answer with that id; other messages are put aside."""
-        for message in self.aside:
-            if "method" not in message and message.get("id") == id:
-                self.aside.remove(message)
-                return message
-        while "method" in (message := self.read()) or message.get("id") != id:
-            self.aside.append(message)
-        return message
+        return first_of(self.aside, self.read, lambda each: "method" not in each and each.get("id") == id)
 
     def ask(self, method: str, /, **params: Any) -> Message:
         """Ask and wait."""
@@ -65,13 +54,7 @@ class RemoteBridge(BridgeProcess):
 
     def next_called(self, method: str) -> Message:
         """The next request or notification of that name."""
-        for message in self.aside:
-            if message.get("method") == method:
-                self.aside.remove(message)
-                return message
-        while (message := self.read()).get("method") != method:
-            self.aside.append(message)
-        return message
+        return first_of(self.aside, self.read, lambda each: each.get("method") == method)
 
     def leave(self) -> list[Message]:
         """Close the input, see it end well; all that it said and nobody has waited for."""
@@ -102,8 +85,3 @@ def bridge_to(
             yield bridge
         finally:
             bridge.close()
-
-
-def text_of(answer: Message) -> str:
-    """The text of a tool's result."""
-    return answer["result"]["content"][0]["text"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from process.remote_bridge import bridge_to, text_of
-from support.clients import FramesClient, frame
+from process.remote_bridge import bridge_to
+from support.clients import FramesClient, frame, text_of
 from support.daemon import Scratch, server
 from support.kernel import BOUND_SECONDS, pids_at_home, until
 from support.other_users import as_stranger, python, stranger

@@ -9,7 +9,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.client import ConnectMode
 
-from process.remote_bridge import bridge_to, text_of
+from process.remote_bridge import bridge_to
+from support.clients import text_of
 from support.daemon import Scratch, server
 from support.kernel import until
 from support.scripted_daemon import SCRIPT

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from process.remote_bridge import bridge_to, text_of
+from process.remote_bridge import bridge_to
 from support.certificates import Authority as CertificateAuthority
+from support.clients import text_of
 from support.daemon import Scratch
 from support.kernel import until
 from support.oauth import Authority, Command, log_in

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from process.remote_bridge import bridge_to, text_of
+from process.remote_bridge import bridge_to
+from support.clients import text_of
 from support.daemon import Scratch
 from support.kernel import until
 from support.sites.legacy import LegacySite, told

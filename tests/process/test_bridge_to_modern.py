@@ -2,7 +2,9 @@
 
 import pytest
 
-from process.remote_bridge import KEY, META, bridge_to, text_of
+from process.remote_bridge import bridge_to
+from support.clients import ENVELOPE, text_of
+from support.conformance.revisions import SUBSCRIPTION_KEY
 from support.kernel import until
 from support.sites.legacy import LegacySite
 from support.sites.modern import ModernSite
@@ -48,7 +50,7 @@ def test_a_cancelled_request_is_a_stream_that_is_closed() -> None:
         # The id is free again.
         bridge.send(
             {"jsonrpc": "2.0", "id": id, "method": "tools/call",
-             "params": {"name": "echo", "arguments": {"text": "on"}, "_meta": META}},
+             "params": {"name": "echo", "arguments": {"text": "on"}, "_meta": ENVELOPE}},
         )  # fmt: skip
         assert text_of(bridge.answer_to(id)) == "on"
         assert bridge.leave() == []
@@ -91,8 +93,8 @@ def test_a_subscription_stays_open_and_is_ended_by_the_client() -> None:
         bridge.next_called("notifications/subscriptions/acknowledged")
         until(lambda: site.listens, "the server is listened to")
         site.names.append("new")
-        site.tell("notifications/tools/list_changed", _meta={f"{KEY}subscriptionId": site.listens[0].number})  # type: ignore[attr-defined]
-        assert bridge.next_called("notifications/tools/list_changed")["params"]["_meta"][f"{KEY}subscriptionId"] == id
+        site.tell("notifications/tools/list_changed", _meta={SUBSCRIPTION_KEY: site.listens[0].number})  # type: ignore[attr-defined]
+        assert bridge.next_called("notifications/tools/list_changed")["params"]["_meta"][SUBSCRIPTION_KEY] == id
         assert text_of(bridge.call_modern("echo", text="beside it")) == "beside it"
         bridge.cancel(id)
         assert text_of(bridge.call_modern("echo", text="after it")) == "after it"
@@ -109,7 +111,7 @@ def test_a_subscription_outlives_the_servers_stream_and_tells_what_was_missed(pr
         until(lambda: site.listens, "the server is listened to")
         site.names.append("new")
         site.hang_up(properly)
-        assert bridge.next_called("notifications/tools/list_changed")["params"]["_meta"] == {f"{KEY}subscriptionId": id}
+        assert bridge.next_called("notifications/tools/list_changed")["params"]["_meta"] == {SUBSCRIPTION_KEY: id}
         assert "new" in [tool["name"] for tool in bridge.ask("tools/list", _modern=True)["result"]["tools"]]
         bridge.cancel(id)
         assert bridge.leave() == []

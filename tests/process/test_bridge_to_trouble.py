@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from process.remote_bridge import KEY, META, RemoteBridge, bridge_to, text_of
+from process.remote_bridge import RemoteBridge, bridge_to
+from support.clients import ENVELOPE, PREFIX, text_of
 from support.kernel import until
 from support.scripted_daemon import readable
 from support.sites.legacy import LegacySite, content
@@ -266,7 +267,7 @@ def test_a_kept_connection_that_ended_is_replaced() -> None:
 
 # --- the client's pace
 
-WITH_LOGS = {"_meta": {**META, f"{KEY}logLevel": "debug"}}
+WITH_LOGS = {"_meta": {**ENVELOPE, f"{PREFIX}logLevel": "debug"}}
 
 
 class Flooding(Wicked):

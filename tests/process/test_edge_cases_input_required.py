@@ -14,6 +14,7 @@ from support.puppets.stage import (
     FORM,
     FORM_ANSWER,
     INVALID_PARAMS,
+    OTHER_CALLS,
     QUESTIONS,
     ROOTS_ANSWER,
     SAMPLE,
@@ -115,13 +116,7 @@ def test_a_state_is_sent_exactly_if_one_was_given_and_answers_are_those_of_the_l
     errand.finish(puppet, call, "done")
 
 
-@pytest.mark.parametrize(
-    ("method", "params", "result"),
-    [
-        ("prompts/get", {"name": "puppet__greet"}, {"messages": []}),
-        ("resources/read", {"uri": "made:up"}, {"contents": [{"uri": "made:up", "text": "content"}]}),
-    ],
-)
+@OTHER_CALLS
 def test_prompts_and_resources_may_require_input_too(
     stage: Stage, method: str, params: Message, result: Message
 ) -> None:

@@ -10,15 +10,16 @@ from support.puppets.stage import (
     FORM,
     FORM_ANSWER,
     INVALID_PARAMS,
+    OTHER_CALLS,
     QUESTIONS,
     SAMPLE,
     Actor,
     Errand,
     Stage,
     page,
+    parked,
     shown,
 )
-from support.puppets.suspended_calls import parked
 
 # --- every kind of question, in every kind of call
 
@@ -67,13 +68,7 @@ def test_an_elicitation_by_url_is_asked_without_its_id_and_answered(stage: Stage
     errand.finish(puppet, call, "seen")
 
 
-@pytest.mark.parametrize(
-    ("method", "params", "result"),
-    [
-        ("prompts/get", {"name": "puppet__greet"}, {"messages": []}),
-        ("resources/read", {"uri": "made:up"}, {"contents": [{"uri": "made:up", "text": "content"}]}),
-    ],
-)
+@OTHER_CALLS
 def test_prompts_and_resources_may_be_parked_too(stage: Stage, method: str, params: Message, result: Message) -> None:
     actor = stage.serve(prompts=[{"name": "greet"}])
     errand, puppet, call = parked(actor, stage.modern(), method=method, **params)
@@ -303,27 +298,17 @@ def test_the_state_of_a_daemon_that_is_gone_is_expired(stage: Stage, actor: Acto
 # --- what the client can be asked
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_what_the_request_did_not_declare_is_an_error_to_the_server_and_the_call_goes_on(
-    stage: Stage, question: str
-) -> None:
-    actor = stage.serve(keys={"isolation": "shared"})
-    errand, puppet, call = actor.called_by(stage.modern(capabilities={}))
-    puppet.ask("q-1", question, **QUESTIONS[question])
-    error = actor.reply_to("q-1")["error"]
-    assert question.split("/")[0] in error["message"]
-    errand.finish(puppet, call, "without")
-
-
 @pytest.mark.parametrize(
     ("declared", "question", "missing"),
     [
+        *(({}, {"method": method, **params}, method.split("/")[0]) for method, params in QUESTIONS.items()),
         ({"elicitation": {}}, {"method": "elicitation/create", **page()}, "elicitation.url"),
         ({"elicitation": {"url": {}}}, {"method": "elicitation/create", **FORM}, "elicitation.form"),
         ({"sampling": {}}, {"method": "sampling/createMessage", **SAMPLE, "tools": []}, "sampling.tools"),
     ],
+    ids=(*QUESTIONS, "a page by a client of forms", "a form by a client of pages", "a sampling with tools"),
 )
-def test_a_mode_that_the_request_did_not_declare_is_an_error_to_the_server(
+def test_what_the_request_did_not_declare_is_an_error_to_the_server_and_the_call_goes_on(
     stage: Stage, declared: Message, question: Message, missing: str
 ) -> None:
     actor = stage.serve(keys={"isolation": "shared"})

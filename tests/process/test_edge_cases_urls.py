@@ -8,7 +8,7 @@ from support.conformance.clients import CANCELLED, Message, ModernClient
 from support.conformance.vocabulary import COMPLETED
 from support.kernel import describe, pids_at_home, until
 from support.puppets.server import Puppet
-from support.puppets.stage import DEMANDED, FAILED, FORM, Actor, Errand, Stage, demand, page, shown
+from support.puppets.stage import DEMANDED, FAILED, FORM, OTHER_CALLS, Actor, Errand, Stage, demand, page, shown
 
 MISSING_CAPABILITY = -32021
 
@@ -221,13 +221,7 @@ def test_a_demand_without_pages_is_an_error_of_the_server(stage: Stage, actor: A
     assert (error["code"], error["message"]) == (FAILED, "Go there first.")
 
 
-@pytest.mark.parametrize(
-    ("method", "params", "result"),
-    [
-        ("prompts/get", {"name": "puppet__greet"}, {"messages": []}),
-        ("resources/read", {"uri": "made:up"}, {"contents": [{"uri": "made:up", "text": "content"}]}),
-    ],
-)
+@OTHER_CALLS
 def test_prompts_and_resources_may_demand_visits_too(
     stage: Stage, method: str, params: Message, result: Message
 ) -> None:

@@ -13,7 +13,7 @@ from hearth.daemon.acceptor import CONTROL_PLACES
 from hearth.mcp import versions
 from support.clients import text_of
 from support.daemon import Scratch, server
-from support.http.clients import Connection, HttpClient, LegacyHttp, ModernHttp, bearer, port_of
+from support.http.clients import Connection, HttpClient, LegacyHttp, ModernHttp, bearer, knowing_tools, port_of
 from support.kernel import until
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -95,10 +95,7 @@ def test_what_cannot_be_resumed_is_refused(home: Scratch, last: str) -> None:
 
 def test_what_no_request_is_the_reason_of_comes_on_the_stream_that_was_opened_for_it(scratch: Scratch) -> None:
     scratch.serve({"change": server("changing")})
-    client, other = LegacyHttp(scratch), LegacyHttp(scratch)
-    for each in (client, other):
-        each.open()
-        each.post("tools/list").json()
+    client, other = knowing_tools(scratch), knowing_tools(scratch)
     general = client.request("GET").events()
     assert next(general).message is None
     other.call("change__grow", name="leaf").messages()

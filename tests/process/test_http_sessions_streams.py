@@ -9,7 +9,7 @@ import pytest
 from hearth.daemon.http.streams import STREAMS_LIMIT
 from support.clients import text_of
 from support.daemon import Scratch, server
-from support.http.clients import Connection, Event, LegacyHttp, Message, ModernHttp
+from support.http.clients import Connection, Event, LegacyHttp, Message, ModernHttp, knowing_tools
 from support.http.sessions import ENDS, End, go_out, kill, told
 from support.kernel import until
 from support.puppets.stage import Stage
@@ -134,10 +134,7 @@ def test_an_event_id_of_another_session_is_refused(counting: LegacyHttp, shared:
 
 def test_who_takes_over_the_general_stream_is_told_and_the_former_reader_hears_its_end(scratch: Scratch) -> None:
     daemon = scratch.serve({"change": server("changing")}, idle_timeout=0.5)
-    client, other = LegacyHttp(scratch), LegacyHttp(scratch)
-    for each in (client, other):
-        each.open()
-        each.post("tools/list").json()
+    client, other = knowing_tools(scratch), knowing_tools(scratch)
     former = client.request("GET").events()
     assert next(former).message is None
     newer = client.request("GET").events()
@@ -173,10 +170,7 @@ def test_the_general_stream_of_a_former_daemon_goes_on_with_all_that_this_one_sa
     scratch: Scratch, end: End, former: int
 ) -> None:
     daemon = scratch.serve({"change": server("changing")})
-    client, other = LegacyHttp(scratch), LegacyHttp(scratch)
-    for each in (client, other):
-        each.open()
-        each.post("tools/list").json()
+    client, other = knowing_tools(scratch), knowing_tools(scratch)
     general = client.request("GET").events()
     # The first has no data.
     seen = [next(general)]

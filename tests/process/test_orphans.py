@@ -6,7 +6,6 @@ All descendants of a server hold a named pipe open; its reader sees the end when
 import contextlib
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import pytest
 
 from support.clients import LinesClient
 from support.daemon import Scratch, server
-from support.kernel import BOUND_SECONDS, is_gone, until
+from support.kernel import BOUND_SECONDS, is_gone, is_over, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the watcher is Linux's")
 
@@ -42,9 +41,7 @@ class Family:
 
     def is_over(self, limit: float = 0) -> bool:
         """Whether the kernel says that nobody of it is left."""
-        waiter = select.poll()
-        waiter.register(self._pipe, select.POLLHUP)
-        return bool(waiter.poll(limit * 1000))
+        return is_over(self._pipe, limit)
 
     def close(self) -> None:
         os.close(self._pipe)

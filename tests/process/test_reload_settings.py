@@ -3,14 +3,9 @@
 import pytest
 
 from support.clients import Closed, text_of
-from support.conformance.clients import UPDATED, Client
-from support.conformance.revisions import NEWEST_LEGACY
 from support.daemon import Scratch, server
 from support.kernel import is_gone, until
-from support.puppets.server import Puppet
-from support.puppets.sharing import House
-from support.puppets.stage import FAILED, Actor, Stage
-from support.puppets.suspended_calls import parked
+from support.puppets.stage import FAILED, Actor, Stage, parked
 
 
 def test_a_bridge_keeps_the_pace_of_heartbeats_that_it_was_told(scratch: Scratch) -> None:
@@ -84,41 +79,6 @@ def test_what_is_logged_changes_at_once(scratch: Scratch) -> None:
     scratch.configure(log_level="debug")
     # Noticed by itself, which is told at the level that holds by then.
     until(lambda: "is in force" in scratch.logged(), "the new level holds")
-
-
-SUBSCRIBE = "resources/subscribe"
-URI = "test://one"
-OFFERS = {"resources": [{"uri": URI, "name": "one"}]}
-
-
-def told(client: Client, puppet: Puppet) -> bool:
-    puppet.notify(UPDATED, uri=URI)
-    return bool(client.next_notice(UPDATED)["params"]["uri"] == URI)
-
-
-def test_a_subscription_is_there_again_when_its_server_is(house: House, revision: str) -> None:
-    puppets = house.serve(offers=OFFERS)
-    client = house.client(revision, bare=True)
-    client.subscribe(URI)
-    former, _ = puppets.next(SUBSCRIBE)
-    (pid,) = house.pids()
-    house.scratch.reconfigure()
-    until(lambda: is_gone(pid), "its process has ended")
-    house.scratch.reconfigure({"puppet": puppets.entry()})
-    puppet, _ = puppets.next(SUBSCRIBE)
-    assert puppet is not former
-    assert told(client, puppet)
-
-
-def test_a_subscription_to_what_stays_hears_nothing_of_a_reload(house: House) -> None:
-    puppets = house.serve(offers=OFFERS)
-    client = house.client(NEWEST_LEGACY, bare=True)
-    client.subscribe(URI)
-    puppet, _ = puppets.next(SUBSCRIBE)
-    (pid,) = house.pids()
-    house.scratch.reconfigure({"puppet": puppets.entry(instance_idle=7), "echo": server("echo")})
-    assert told(client, puppet)
-    assert house.pids() == [pid]
 
 
 def test_a_call_that_is_parked_at_a_removed_server_goes_on_with_its_client_s_answer(stage: Stage, actor: Actor) -> None:

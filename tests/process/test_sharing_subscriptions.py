@@ -4,6 +4,7 @@ import pytest
 
 from support.conformance.clients import UPDATED, Client
 from support.conformance.revisions import NEWEST_LEGACY
+from support.daemon import server as echo
 from support.kernel import is_gone, until
 from support.puppets.server import Puppet, PuppetServer
 from support.puppets.sharing import PROMPT, House, act, called, finish, heard_nothing, outcome
@@ -67,6 +68,29 @@ def test_a_subscription_survives_a_reload_that_changes_its_server(house: House, 
     puppet, _ = server.next(SUBSCRIBE)
     assert puppet is not former
     assert told(client, puppet)
+
+
+def test_a_subscription_is_there_again_when_its_server_is(house: House, revision: str) -> None:
+    server = house.serve(offers=OFFERS)
+    client = house.client(revision, bare=True)
+    former = subscribed(server, client)
+    (pid,) = house.pids()
+    house.scratch.reconfigure()
+    until(lambda: is_gone(pid), "its process has ended")
+    house.scratch.reconfigure({"puppet": server.entry()})
+    puppet, _ = server.next(SUBSCRIBE)
+    assert puppet is not former
+    assert told(client, puppet)
+
+
+def test_a_subscription_to_what_stays_hears_nothing_of_a_reload(house: House) -> None:
+    server = house.serve(offers=OFFERS)
+    client = house.client(NEWEST_LEGACY, bare=True)
+    puppet = subscribed(server, client)
+    (pid,) = house.pids()
+    house.scratch.reconfigure({"puppet": server.entry(instance_idle=7), "echo": echo("echo")})
+    assert told(client, puppet)
+    assert house.pids() == [pid]
 
 
 @pytest.mark.parametrize("isolation", ["workspace", "session"])

@@ -73,6 +73,17 @@ class Stream:
         self.socket.close()
 
 
+def first_of(aside: list[Message], receive: Callable[[], Message], is_it: Callable[[Message], bool]) -> Message:
+    """The first message that is meant, of those put aside and those that come; what comes before it is put aside."""
+    for message in aside:
+        if is_it(message):
+            aside.remove(message)
+            return message
+    while not is_it(message := receive()):
+        aside.append(message)
+    return message
+
+
 class Client:
     """An MCP client; what carries its lines is the subclasses' business."""
 
@@ -122,13 +133,7 @@ class Client:
         return self._first(is_it)
 
     def _first(self, is_it: Callable[[Message], bool]) -> Message:
-        for message in self.aside:
-            if is_it(message):
-                self.aside.remove(message)
-                return message
-        while not is_it(message := self.receive()):
-            self.aside.append(message)
-        return message
+        return first_of(self.aside, self.receive, is_it)
 
     def ask(self, method: str, params: Message | None = None, id: object = None) -> Message:
         return self.answer_to(self.begin(method, params, id))

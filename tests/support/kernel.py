@@ -1,6 +1,9 @@
 """What the kernel knows: who lives, whose descendants and whose home they are. Nothing here trusts Hearth's word."""
 
+import contextlib
 import os
+import select
+import signal
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -45,6 +48,22 @@ def pids_at_home(home: str) -> list[int]:
                 # It has just ended, or is not ours to see.
                 continue
     return [pid for pid in found if not is_gone(pid)]
+
+
+def kill_all_at_home(home: str) -> bool:
+    """Kill every process with that home; whether there was none."""
+    left = pids_at_home(home)
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return not left
+
+
+def is_over(pipe: int, limit: float = 0) -> bool:
+    """Whether nobody holds the writing end of a pipe any more, as the kernel has it; wait so many seconds for that."""
+    waiter = select.poll()
+    waiter.register(pipe, select.POLLHUP)
+    return bool(waiter.poll(limit * 1000))
 
 
 def describe(pids: list[int]) -> str:

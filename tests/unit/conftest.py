@@ -7,6 +7,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from hearth.paths import Places
+
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -17,3 +19,11 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
                 monkeypatch.delenv(name)
         monkeypatch.setenv("HOME", folder)
         yield Path(folder)
+
+
+@pytest.fixture
+def places(monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
+    """Set a runtime folder of the test's own; the places of the default daemon in it."""
+    with TemporaryDirectory(dir="/tmp") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield Places()

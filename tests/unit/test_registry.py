@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,13 +18,6 @@ from hearth.host.locks import Lock
 from hearth.paths import Places
 from hearth.registry import RegistryEntry
 from support.requirements import needs_root
-
-
-@pytest.fixture
-def places(monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
-    with TemporaryDirectory(dir="/tmp") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield Places()
 
 
 def entry_of(pid: int) -> RegistryEntry:

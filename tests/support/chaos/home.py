@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from hearth.host import processes
 from support.daemon import server_command
-from support.kernel import BOUND_SECONDS, pids_at_home, until
+from support.kernel import BOUND_SECONDS, kill_all_at_home, pids_at_home, until
 
 log = logging.getLogger(__name__)
 
@@ -116,16 +116,9 @@ class Home:
         """End every process, remove every file."""
         try:
             # More than once: a bridge may start a daemon between the look and the kill.
-            until(self._kill_all, "nobody is left")
+            until(lambda: kill_all_at_home(str(self.path)), "nobody is left")
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _kill_all(self) -> bool:
-        left = pids_at_home(str(self.path))
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        return not left
 
 
 def _command(pid: int) -> str:

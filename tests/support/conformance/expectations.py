@@ -1,22 +1,15 @@
 """What must be found in each cell: a table of rules by the client's and the server's revision."""
 
-from support.conformance.revisions import (
-    AUDIO_SINCE,
-    ELICITATION_SINCE,
-    LINKS_SINCE,
-    MODERN,
-    STRUCTURED_SINCE,
-    URL_ELICITATION_SINCE,
-)
+from support.conformance import revisions
 
 # For each feature that some revision lacks: the first one that has it, and what an older client finds.
 LACKING = {
-    "structured": (STRUCTURED_SINCE, "omitted"),
-    "array": (MODERN, "omitted"),
-    "link": (LINKS_SINCE, "lowered"),
-    "audio": (AUDIO_SINCE, "lowered"),
-    "elicitation": (ELICITATION_SINCE, "refused"),
-    "url": (URL_ELICITATION_SINCE, "refused"),
+    "structured": (revisions.STRUCTURED_SINCE, "omitted"),
+    "array": (revisions.MODERN, "omitted"),
+    "link": (revisions.LINKS_SINCE, "lowered"),
+    "audio": (revisions.AUDIO_SINCE, "lowered"),
+    "elicitation": (revisions.ELICITATION_SINCE, "refused"),
+    "url": (revisions.URL_ELICITATION_SINCE, "refused"),
 }
 
 

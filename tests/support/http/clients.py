@@ -238,6 +238,13 @@ class OldHttp(HttpClient):
         return message
 
 
+def knowing_tools(scratch: Scratch) -> LegacyHttp:
+    """A session whose client has read the list of tools, and so is told of its changes."""
+    client = LegacyHttp(scratch).opened()
+    client.post("tools/list").json()
+    return client
+
+
 def port_of(scratch: Scratch) -> tuple[str, int]:
     """Where the daemon, which was started with `--http`, listens."""
     [url] = scratch.status()["http"]

@@ -46,6 +46,14 @@ ROOTS_ANSWER = {"roots": [{"uri": "file:///home/somebody", "name": "somebody"}]}
 EACH_QUESTION = pytest.mark.parametrize(
     ("question", "answer"), list(zip(QUESTIONS, (FORM_ANSWER, SAMPLE_ANSWER, ROOTS_ANSWER), strict=True))
 )
+# What a client may ask besides a tool's call, and be asked about: the request, and its answer.
+OTHER_CALLS = pytest.mark.parametrize(
+    ("method", "params", "result"),
+    [
+        ("prompts/get", {"name": "puppet__greet"}, {"messages": []}),
+        ("resources/read", {"uri": "made:up"}, {"contents": [{"uri": "made:up", "text": "content"}]}),
+    ],
+)
 
 
 def page(number: int = 1, **more: Any) -> Message:
@@ -245,3 +253,14 @@ class Errand:
 
     def cancel(self) -> None:
         self.client.cancel(self.id)
+
+
+def parked(
+    actor: Actor, client: ModernClient, question: str = "elicitation/create", **params: Any
+) -> tuple[Errand, Puppet, Message]:
+    """A call in the midst of which the server has asked `q-1`; the client knows."""
+    errand = Errand(client, **params)
+    puppet, call = actor.next(errand.method)
+    puppet.ask("q-1", question, **QUESTIONS[question])
+    assert [asked["method"] for asked in errand.wishes().values()] == [question]
+    return errand, puppet, call

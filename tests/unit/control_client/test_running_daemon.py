@@ -1,8 +1,6 @@
 """Whether a daemon runs, by its registry entry; and sentences on what starts the next one."""
 
 import os
-from collections.abc import Iterator
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -11,13 +9,6 @@ from hearth.control_client import running_daemon, service_state, systemd_unit
 from hearth.control_client.running_daemon import own_ports, start_hint
 from hearth.host import processes
 from hearth.paths import Places
-
-
-@pytest.fixture
-def places(monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
-    with TemporaryDirectory(dir="/tmp") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield Places()
 
 
 def test_a_daemon_is_asked_where_bridges_reach_it_whatever_its_entry_says(places: Places) -> None:

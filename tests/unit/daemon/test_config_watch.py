@@ -62,6 +62,16 @@ class Stage:
         stamp = time.time_ns() + len(text) * 1_000_000
         os.utime(self.path, ns=(stamp, stamp))
 
+    def change(self, text: str) -> None:
+        """Write the file, and have it looked at."""
+        self.write(text)
+        self.file.look()
+
+    def read_after(self, seconds: float) -> list[str | None]:
+        """Let time pass; every reading until then."""
+        self.clock.pass_time(seconds)
+        return self.readings
+
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
@@ -74,40 +84,30 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
 def test_a_file_that_is_as_it_was_is_not_read(stage: Stage) -> None:
     stage.file.look()
-    stage.clock.pass_time(100)
-    assert stage.readings == []
+    assert stage.read_after(100) == []
 
 
 def test_a_changed_file_is_read_once_when_it_has_been_left_alone(stage: Stage) -> None:
-    stage.write("second")
-    stage.file.look()
-    stage.clock.pass_time(SETTLED_SECONDS * 0.9)
-    assert stage.readings == []
-    stage.clock.pass_time(SETTLED_SECONDS)
-    assert stage.readings == ["second"]
-    stage.clock.pass_time(100)
-    assert stage.readings == ["second"]
+    stage.change("second")
+    assert stage.read_after(SETTLED_SECONDS * 0.9) == []
+    assert stage.read_after(SETTLED_SECONDS) == ["second"]
+    assert stage.read_after(100) == ["second"]
 
 
 def test_one_that_is_being_written_is_waited_for(stage: Stage) -> None:
     for text in ("", "s", "se", "sec"):
-        stage.write(text)
-        stage.file.look()
+        stage.change(text)
         stage.clock.pass_time(SETTLED_SECONDS * 0.9)
     assert stage.readings == []
-    stage.clock.pass_time(SETTLED_SECONDS)
-    assert stage.readings == ["sec"]
+    assert stage.read_after(SETTLED_SECONDS) == ["sec"]
 
 
 def test_a_change_that_nobody_told_of_while_it_was_waited_for_begins_the_wait_anew(stage: Stage) -> None:
-    stage.write("second")
-    stage.file.look()
+    stage.change("second")
     stage.clock.pass_time(SETTLED_SECONDS * 0.9)
     stage.write("third, untold")
-    stage.clock.pass_time(SETTLED_SECONDS * 0.9)
-    assert stage.readings == []
-    stage.clock.pass_time(SETTLED_SECONDS)
-    assert stage.readings == ["third, untold"]
+    assert stage.read_after(SETTLED_SECONDS * 0.9) == []
+    assert stage.read_after(SETTLED_SECONDS) == ["third, untold"]
 
 
 def test_looking_again_at_what_is_waited_for_does_not_put_it_off(stage: Stage) -> None:
@@ -122,37 +122,28 @@ def test_a_file_that_is_removed_and_made_anew_is_never_taken_for_gone(stage: Sta
     stage.path.unlink()
     stage.file.look()
     stage.clock.pass_time(VANISHED_SECONDS * 0.9)
-    stage.write("second")
-    stage.file.look()
-    stage.clock.pass_time(VANISHED_SECONDS)
-    assert stage.readings == ["second"]
+    stage.change("second")
+    assert stage.read_after(VANISHED_SECONDS) == ["second"]
 
 
 def test_a_file_that_stays_away_is_gone(stage: Stage) -> None:
     stage.path.unlink()
     stage.file.look()
-    stage.clock.pass_time(VANISHED_SECONDS)
-    assert stage.readings == [None]
-    stage.write("back")
-    stage.file.look()
-    stage.clock.pass_time(SETTLED_SECONDS)
-    assert stage.readings == [None, "back"]
+    assert stage.read_after(VANISHED_SECONDS) == [None]
+    stage.change("back")
+    assert stage.read_after(SETTLED_SECONDS) == [None, "back"]
 
 
 def test_one_that_is_read_for_another_reason_is_not_read_once_more(stage: Stage) -> None:
-    stage.write("second")
-    stage.file.look()
+    stage.change("second")
     stage.file.about_to_be_read()
-    stage.clock.pass_time(100)
-    assert stage.readings == []
+    assert stage.read_after(100) == []
 
 
 def test_what_is_written_while_it_is_read_is_another_state(stage: Stage) -> None:
     stage.file.about_to_be_read()
-    stage.write("second")
-    stage.file.look()
-    stage.clock.pass_time(SETTLED_SECONDS)
-    assert stage.readings == ["second"]
+    stage.change("second")
+    assert stage.read_after(SETTLED_SECONDS) == ["second"]
 
 
 def test_whoever_cannot_wait_gets_what_was_written_a_while_ago(stage: Stage) -> None:
@@ -169,8 +160,7 @@ def test_whoever_cannot_wait_does_not_get_what_is_fresh_or_gone(stage: Stage) ->
     stage.path.unlink()
     stage.file.look_at_once()
     assert stage.readings == []
-    stage.clock.pass_time(VANISHED_SECONDS)
-    assert stage.readings == [None]
+    assert stage.read_after(VANISHED_SECONDS) == [None]
 
 
 def test_a_file_that_becomes_readable_is_another_state(stage: Stage) -> None:
@@ -179,16 +169,13 @@ def test_a_file_that_becomes_readable_is_another_state(stage: Stage) -> None:
     while stage.path.chmod(0o600) or signature(str(stage.path)) == before:
         pass
     stage.file.look()
-    stage.clock.pass_time(SETTLED_SECONDS)
-    assert stage.readings == ["first"]
+    assert stage.read_after(SETTLED_SECONDS) == ["first"]
 
 
 def test_a_file_that_is_waited_for_at_the_end_is_not_read(stage: Stage) -> None:
-    stage.write("second")
-    stage.file.look()
+    stage.change("second")
     stage.file.close()
-    stage.clock.pass_time(100)
-    assert stage.readings == []
+    assert stage.read_after(100) == []
 
 
 def settled(stage: Stage, text: str) -> None:
@@ -213,8 +200,7 @@ def test_a_file_that_is_written_between_the_look_and_the_read_is_read_again_when
     settled(stage, "whole")
     stage.file.look_at_once()
     assert found == [("ha", False)]
-    stage.write("half and half")
-    stage.file.look()
+    stage.change("half and half")
     stage.clock.pass_time(SETTLED_SECONDS)
     assert found[1:] == [("half and half", True)]
 

@@ -14,17 +14,6 @@ from hearth.mcp import isolation, versions
 from hearth.mcp.catalog import TOOLS
 from hearth.upstreams import instance as module
 from hearth.upstreams import supervision
-from hearth.upstreams.supervision import (
-    CHECKS_MISSED,
-    FAILED,
-    GIVEN_UP,
-    IDLE,
-    PAUSED,
-    READY,
-    RESTART_LIMIT,
-    STARTING,
-    STOPPED,
-)
 from hearth.upstreams.supervisor import terms_of
 from hearth.wire.values import RawBytes
 from unit.conversations import Scripted, dual_script, legacy_script, modern_script, until
@@ -45,7 +34,7 @@ async def test_a_ready_instance_knows_its_era_and_what_it_offers(
 ) -> None:
     stage = Stage(script, wanted)
     one = stage.instance
-    assert (one.state, one.open) == (STOPPED, False)
+    assert (one.state, one.open) == (supervision.STOPPED, False)
     connection = await stage.ready()
     assert (one.era, one.open, one.connection) == (era, True, connection)
     assert one.catalog
@@ -62,10 +51,10 @@ async def test_everybody_who_waits_for_a_start_waits_for_the_same_one(stage: Sta
 
 async def test_one_caller_that_gives_up_does_not_take_the_start_from_the_others(stage: Stage) -> None:
     impatient, patient = (asyncio.create_task(stage.instance.ensure()) for _ in range(2))
-    await until(lambda: stage.instance.state == STARTING, "it is being started")
+    await until(lambda: stage.instance.state == supervision.STARTING, "it is being started")
     impatient.cancel()
     await patient
-    assert stage.instance.state == READY
+    assert stage.instance.state == supervision.READY
 
 
 @pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
@@ -94,14 +83,14 @@ async def test_a_server_that_exits_whatever_it_is_asked_has_failed() -> None:
     stage = Stage({}, kind=Mortal)
     with pytest.raises(UpstreamError, match="server 's' could not be started"):
         await stage.instance.ensure()
-    assert (stage.instance.state, stage.instance.open, len(stage.connections)) == (FAILED, False, 2)
+    assert (stage.instance.state, stage.instance.open, len(stage.connections)) == (supervision.FAILED, False, 2)
 
 
 async def test_a_server_that_never_answers_is_given_up_and_ended() -> None:
     stage = Stage({}, start_timeout=0.05)
     with pytest.raises(UpstreamError, match=r"did not answer within 0.05 s \(key start_timeout\)"):
         await stage.instance.ensure()
-    assert stage.instance.state == FAILED
+    assert stage.instance.state == supervision.FAILED
     assert [connection.stopped for connection in stage.connections] == [True]
     assert stage.audience.told == []
 
@@ -114,7 +103,7 @@ async def test_whatever_a_start_fails_of_nothing_is_left_of_the_process() -> Non
     stage = Stage(kind=Puzzling)
     with pytest.raises(UpstreamError, match="nobody has foreseen this"):
         await stage.instance.ensure()
-    assert stage.instance.state == FAILED
+    assert stage.instance.state == supervision.FAILED
     assert stage.instance.connection is None
     assert [connection.stopped for connection in stage.connections] == [True]
 
@@ -141,7 +130,7 @@ async def test_a_call_in_the_pause_after_failures_waits_for_the_next_start() -> 
     for _ in range(2):
         with pytest.raises(UpstreamError, match="refused every way"):
             await stage.instance.ensure()
-    assert stage.instance.state == PAUSED
+    assert stage.instance.state == supervision.PAUSED
     stage.script = legacy_script()
     await asyncio.gather(*(stage.instance.ensure() for _ in range(3)))
     assert len(stage.connections) == 3
@@ -150,13 +139,13 @@ async def test_a_call_in_the_pause_after_failures_waits_for_the_next_start() -> 
 @pytest.mark.usefixtures("brisk")
 async def test_a_server_that_keeps_failing_is_given_up_with_a_sentence_until_it_is_forgiven() -> None:
     stage = Stage(BROKEN)
-    for _ in range(RESTART_LIMIT - 1):
+    for _ in range(supervision.RESTART_LIMIT - 1):
         with pytest.raises(UpstreamError, match="refused every way"):
             await stage.instance.ensure()
     for _ in range(3):
         with pytest.raises(UpstreamError, match=r"given up after 6 failures .* refused every way.*hearth reload"):
             await stage.instance.ensure()
-    assert (stage.instance.state, len(stage.connections)) == (GIVEN_UP, RESTART_LIMIT)
+    assert (stage.instance.state, len(stage.connections)) == (supervision.GIVEN_UP, supervision.RESTART_LIMIT)
     stage.script = legacy_script()
     stage.instance.reset_failures()
     await stage.ready()
@@ -172,7 +161,7 @@ async def test_a_server_that_worked_is_tried_again_before_those_who_wait_are_tol
     await until(lambda: len(stage.connections) == 3, "two starts have failed")
     stage.script = legacy_script()
     await waiting
-    assert stage.instance.state == READY
+    assert stage.instance.state == supervision.READY
 
 
 async def test_one_that_does_not_become_ready_in_time_is_not_waited_for_for_ever(
@@ -218,7 +207,7 @@ async def test_a_server_that_says_nothing_is_checked_and_stays_if_it_answers(
     connection = await stage.ready()
     asked = connection.methods().count(method)
     await until(lambda: connection.methods().count(method) >= asked + 5, "it is checked again and again")
-    assert (stage.instance.state, stage.instance.in_flight) == (READY, 0)
+    assert (stage.instance.state, stage.instance.in_flight) == (supervision.READY, 0)
 
 
 @pytest.mark.usefixtures("watchful")
@@ -226,8 +215,8 @@ async def test_a_server_that_leaves_checks_unanswered_is_ended_and_comes_back_wh
     connection = await stage.ready()
     await until(lambda: connection.stopped, "it is ended")
     one = stage.instance
-    assert connection.methods().count("ping") == CHECKS_MISSED
-    assert (one.state, one.restarts, one.error) == (STOPPED, 1, "it left 3 checks unanswered and was ended")
+    assert connection.methods().count("ping") == supervision.CHECKS_MISSED
+    assert (one.state, one.restarts, one.error) == (supervision.STOPPED, 1, "it left 3 checks unanswered and was ended")
     await stage.ready()
     assert (len(stage.connections), stage.audience.count("ended")) == (2, 1)
 
@@ -241,21 +230,21 @@ async def test_a_server_with_a_call_in_flight_is_left_in_peace(stage: Stage) -> 
     def has_looked() -> bool:
         now = stage.instance.supervisor.state.check_at
         looked.extend([now] if now != looked[-1] else [])
-        return len(looked) > 3 * CHECKS_MISSED
+        return len(looked) > 3 * supervision.CHECKS_MISSED
 
     await until(has_looked, "it was looked at")
-    assert ("ping" in connection.methods(), stage.instance.state) == (False, READY)
+    assert ("ping" in connection.methods(), stage.instance.state) == (False, supervision.READY)
 
 
 async def test_a_server_that_nobody_calls_is_ended_and_comes_back_without_anybody_noticing() -> None:
     stage = Stage(upstream_idle=0.02)
     connection = await stage.ready()
-    await until(lambda: stage.instance.state == IDLE, "it is ended")
+    await until(lambda: stage.instance.state == supervision.IDLE, "it is ended")
     one = stage.instance
     assert (connection.stopped, one.open, one.error, one.restarts) == (True, False, None, 0)
     assert one.catalog
     await stage.ready()
-    assert one.state == READY
+    assert one.state == supervision.READY
 
 
 async def test_a_server_with_something_in_flight_or_promised_is_not_idle() -> None:
@@ -270,9 +259,9 @@ async def test_a_server_with_something_in_flight_or_promised_is_not_idle() -> No
         begin()
         used = one.supervisor.state.used
         await until(lambda used=used: one.supervisor.state.used > used + 0.05, "it counts as used")
-        assert one.state == READY
+        assert one.state == supervision.READY
         end()
-    await until(lambda: one.state == IDLE, "it is ended")
+    await until(lambda: one.state == supervision.IDLE, "it is ended")
 
 
 @pytest.mark.parametrize(
@@ -300,5 +289,5 @@ async def test_one_that_ended_while_somebody_is_subscribed_comes_back_by_itself(
     connection = await stage.ready()
     stage.instance.subscriptions.hold("r:1", "somebody")
     connection.end("it fell over")
-    await until(lambda: stage.instance.state == READY, "it is back")
+    await until(lambda: stage.instance.state == supervision.READY, "it is back")
     assert "resources/subscribe" in stage.connections[1].methods()

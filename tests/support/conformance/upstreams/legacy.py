@@ -9,9 +9,6 @@ from support.conformance.upstreams.behaviour import Ask, Broken, Completed, Log,
 
 Message = dict[str, Any]
 
-# Lists come in pages, so that whoever reads only the first is found out.
-PAGE_TOOLS = 7
-
 
 class Open:
     """A call that runs, and the id of the question that it waits for."""
@@ -102,7 +99,8 @@ class LegacyServer:
                 }
                 return {"protocolVersion": self.revision, **known, "instructions": f"Speaks {self.revision}."}
             case "tools/list":
-                return self._page(params.get("cursor", "0"))
+                cursor = params.get("cursor", "0")
+                return offer.page(self.revision, cursor) or f"bad cursor {cursor!r}"
             case "resources/list":
                 return {"resources": offer.resources(self.revision)}
             case "resources/templates/list":
@@ -126,14 +124,6 @@ class LegacyServer:
                     return f"no level {params['level']}"
                 self._level = params["level"]
         return {}
-
-    def _page(self, cursor: str) -> Message | str:
-        tools = offer.tools(self.revision)
-        begin = int(cursor) if cursor.isdigit() else len(tools)
-        if begin >= len(tools):
-            return f"bad cursor {cursor!r}"
-        end = begin + PAGE_TOOLS
-        return {"tools": tools[begin:end], **({"nextCursor": str(end)} if end < len(tools) else {})}
 
     # --- tools
 

@@ -7,22 +7,13 @@ import base64
 import json
 from typing import Any
 
-from support.conformance import vocabulary
-from support.conformance.revisions import (
-    CAPABILITIES_KEY,
-    LOG_LEVEL_KEY,
-    LOG_LEVELS,
-    SERVER_INFO_KEY,
-    SUBSCRIPTION_KEY,
-    VERSION_KEY,
-)
+from support.conformance import revisions, vocabulary
 from support.conformance.upstreams import behaviour, offer
 from support.conformance.upstreams.behaviour import Ask, Broken, Log, Progress, Run, Step, Touched, Wait
 
 Message = dict[str, Any]
 
 CACHED: Message = {"ttlMs": 1000, "cacheScope": "private"}
-PAGE_TOOLS = 7
 
 
 class Unanswerable(Exception):
@@ -62,7 +53,7 @@ class ModernServer:
 
     def _check(self, message: Message, trouble: list[str]) -> None:
         method, meta = message["method"], message.get("params", {}).get("_meta", {})
-        version = message["params"]["protocolVersion"] if method == "initialize" else meta.get(VERSION_KEY)
+        version = message["params"]["protocolVersion"] if method == "initialize" else meta.get(revisions.VERSION_KEY)
         if version not in (None, self.revision):
             data = {"supported": [self.revision], "requested": version}
             raise Unanswerable(-32022, f"protocol version {version} is not supported", data)
@@ -72,7 +63,7 @@ class ModernServer:
             raise Unanswerable(-32602, str(trouble), None)
 
     def _complete(self, id: object, result: Message) -> None:
-        meta = {SERVER_INFO_KEY: offer.server_info(self.revision), **result.pop("_meta", {})}
+        meta = {revisions.SERVER_INFO_KEY: offer.server_info(self.revision), **result.pop("_meta", {})}
         self._sent.append({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", **result, "_meta": meta}})
 
     def _notify(self, method: str, **params: object) -> None:
@@ -100,7 +91,7 @@ class ModernServer:
                 known = {"capabilities": offer.capabilities(self.revision), "instructions": f"Speaks {self.revision}."}
                 return {"supportedVersions": [self.revision], **known}
             case "tools/list":
-                return self._page(params.get("cursor", "0"))
+                found = offer.page(self.revision, params.get("cursor", "0"))
             case "resources/list":
                 return {"resources": offer.resources(self.revision)}
             case "resources/templates/list":
@@ -123,17 +114,9 @@ class ModernServer:
             raise Unanswerable(-32602, "Resource not found", {"uri": uri})
         return {"contents": [{"uri": uri, "text": text}]}
 
-    def _page(self, cursor: str) -> Message:
-        tools = offer.tools(self.revision)
-        begin = int(cursor) if cursor.isdigit() else len(tools)
-        if begin >= len(tools):
-            raise Unanswerable(-32602, f"bad cursor {cursor!r}", None)
-        end = begin + PAGE_TOOLS
-        return {"tools": tools[begin:end], **({"nextCursor": str(end)} if end < len(tools) else {})}
-
     def _listen(self, id: object, wanted: Message) -> None:
         self._listening[id] = wanted.get("resourceSubscriptions", [])
-        self._notify(vocabulary.ACKNOWLEDGED, notifications=wanted, _meta={SUBSCRIPTION_KEY: id})
+        self._notify(vocabulary.ACKNOWLEDGED, notifications=wanted, _meta={revisions.SUBSCRIPTION_KEY: id})
 
     # --- tools
 
@@ -168,7 +151,7 @@ class ModernServer:
             step = next(run)
 
     def _ask(self, id: object, step: Ask, params: Message) -> None:
-        declared = params["_meta"][CAPABILITIES_KEY].get(step.capability)
+        declared = params["_meta"][revisions.CAPABILITIES_KEY].get(step.capability)
         if declared is None or (step.mode and step.mode not in declared):
             wanted = {step.mode: {}} if step.mode else {}
             text = f"the client has not declared the capability {step.capability}"
@@ -177,7 +160,7 @@ class ModernServer:
         state = base64.b64encode(json.dumps({"tool": params["name"], "answers": answers}).encode()).decode()
         request = {"method": step.method, **({"params": step.params} if step.params else {})}
         asking = {"inputRequests": {f"question {len(answers)}": request}, "requestState": state}
-        meta = {SERVER_INFO_KEY: offer.server_info(self.revision)}
+        meta = {revisions.SERVER_INFO_KEY: offer.server_info(self.revision)}
         result = {"resultType": "input_required", **asking, "_meta": meta}
         self._sent.append({"jsonrpc": "2.0", "id": id, "result": result})
 
@@ -188,13 +171,13 @@ class ModernServer:
                     token = meta["progressToken"]
                     self._notify("notifications/progress", progressToken=token, progress=progress, total=total)
             case Log(level, data):
-                wanted = meta.get(LOG_LEVEL_KEY)
-                if wanted is not None and LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted):
+                wanted = meta.get(revisions.LOG_LEVEL_KEY)
+                if wanted is not None and revisions.LOG_LEVELS.index(level) >= revisions.LOG_LEVELS.index(wanted):
                     self._notify("notifications/message", level=level, data=data, logger=self.revision)
             case Touched(uri):
                 for id, uris in self._listening.items():
                     if uri in uris:
-                        self._notify("notifications/resources/updated", uri=uri, _meta={SUBSCRIPTION_KEY: id})
+                        self._notify("notifications/resources/updated", uri=uri, _meta={revisions.SUBSCRIPTION_KEY: id})
 
 
 def _answers(params: Message) -> list[Message]:

@@ -2,30 +2,23 @@
 
 from typing import Any
 
-from support.conformance.revisions import (
-    AUDIO_SINCE,
-    COMPLETIONS_SINCE,
-    ELICITATION_SINCE,
-    LINKS_SINCE,
-    MODERN,
-    REVISIONS,
-    STRUCTURED_SINCE,
-    URL_ELICITATION_SINCE,
-    is_modern,
-)
+from support.conformance import revisions
 
 Message = dict[str, Any]
+
+# Lists come in pages, so that whoever reads only the first is found out.
+PAGE_TOOLS = 7
 
 # Each tool and the first revision that can have it.
 TOOLS = {
     **dict.fromkeys(("echo", "meta", "failing", "broken", "progress", "waiting", "cancelled", "touch", "log"), ""),
     **dict.fromkeys(("sample", "roots"), ""),
-    "audio": AUDIO_SINCE,
-    **dict.fromkeys(("elicit", "interview"), ELICITATION_SINCE),
-    "link": LINKS_SINCE,
-    "structured": STRUCTURED_SINCE,
-    "elicit_url": URL_ELICITATION_SINCE,
-    "array": MODERN,
+    "audio": revisions.AUDIO_SINCE,
+    **dict.fromkeys(("elicit", "interview"), revisions.ELICITATION_SINCE),
+    "link": revisions.LINKS_SINCE,
+    "structured": revisions.STRUCTURED_SINCE,
+    "elicit_url": revisions.URL_ELICITATION_SINCE,
+    "array": revisions.MODERN,
 }
 # Both are objects for legacy revisions, which know no other structure.
 STRUCTURE = {"city": "Oslo", "degrees": [1, 2.5, -3]}
@@ -46,6 +39,16 @@ def tool_names(revision: str) -> list[str]:
 def tools(revision: str) -> list[Message]:
     """Their definitions."""
     return [_tool(name) for name in tool_names(revision)]
+
+
+def page(revision: str, cursor: str) -> Message | None:
+    """The result of `tools/list` from that cursor on; None for a cursor that was never given."""
+    found = tools(revision)
+    begin = int(cursor) if cursor.isdigit() else len(found)
+    if begin >= len(found):
+        return None
+    end = begin + PAGE_TOOLS
+    return {"tools": found[begin:end], **({"nextCursor": str(end)} if end < len(found) else {})}
 
 
 def _tool(name: str) -> Message:
@@ -95,7 +98,7 @@ def completion(revision: str, ref: Message, argument: Message) -> Message | None
 
 def capabilities(revision: str) -> Message:
     """What the server declares."""
-    more: Message = {"completions": {}} if revision >= COMPLETIONS_SINCE else {}
+    more: Message = {"completions": {}} if revision >= revisions.COMPLETIONS_SINCE else {}
     return {
         "tools": {"listChanged": True},
         "resources": {"subscribe": True, "listChanged": True},
@@ -106,5 +109,5 @@ def capabilities(revision: str) -> Message:
 
 
 def server_info(revision: str) -> Message:
-    assert revision in REVISIONS
-    return {"name": f"{'modern' if is_modern(revision) else 'legacy'} server", "version": revision}
+    assert revision in revisions.REVISIONS
+    return {"name": f"{'modern' if revisions.is_modern(revision) else 'legacy'} server", "version": revision}
