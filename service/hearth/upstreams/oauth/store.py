@@ -37,10 +37,10 @@ SKEW_SECONDS = 60.0
 AHEAD_SECONDS = 60.0
 _VERSION = 1
 
-Kept = TypeVar("Kept", bound="Stored")
+Kept = TypeVar("Kept", bound="LoginRecord")
 
 
-class Stored(msgspec.Struct, frozen=True, kw_only=True):
+class LoginRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Record that is stored as JSON: an object with a member for each field."""
 
     def replace(self, **changes: Any) -> Self:
@@ -48,7 +48,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **changes)
 
 
-class Grant(Stored, frozen=True, kw_only=True):
+class Grant(LoginRecord, frozen=True, kw_only=True):
     """Tokens of a login. `expires_in` is None if the authorization server does not say.
 
     The secret of a registered client is stored with the tokens that are bound to it: a later registration at the same
@@ -87,7 +87,7 @@ class Grant(Stored, frozen=True, kw_only=True):
         return self.left(now) <= min(AHEAD_SECONDS, (self.expires_in or 0) / 4)
 
 
-class OAuthClient(Stored, frozen=True, kw_only=True):
+class OAuthClient(LoginRecord, frozen=True, kw_only=True):
     """OAuth client that Hearth is to an authorization server. `origin`: `configured`, `document` or `registered`."""
 
     client_id: str
@@ -101,7 +101,7 @@ class OAuthClient(Stored, frozen=True, kw_only=True):
         return f"Client({self.client_id!r})"
 
 
-class Link(Stored, frozen=True, kw_only=True):
+class Link(LoginRecord, frozen=True, kw_only=True):
     """Login that a server uses. `wanted` are scopes that the server has demanded since; no field is secret."""
 
     server: str
@@ -166,13 +166,9 @@ class Store:
         self.path = oauth_file()
         self._refused = os.path.join(os.path.dirname(self.path), "refused.json")
 
-    def signature(self) -> tuple[int, int] | None:
+    def signature(self) -> private_files.Stamp:
         """Return a value that changes with every login, logout and refresh; None before the first login."""
-        try:
-            found = os.stat(self.path)
-        except OSError:
-            return None
-        return (found.st_mtime_ns, found.st_ino)
+        return private_files.stamp(self.path)
 
     def lock(self, name: str) -> FileLock:
         """Return the lock of that name, not acquired yet."""
@@ -297,7 +293,7 @@ def _put_last(links: dict[str, Link], key: str, link: Link) -> None:
     links[key] = link
 
 
-def _text(record: Stored) -> str:
+def _text(record: LoginRecord) -> str:
     return json.dumps(msgspec.to_builtins(record))
 
 
