@@ -4,7 +4,7 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import hearth
@@ -155,11 +155,10 @@ def _effect(name: str, value: str) -> str:
     return ": it holds for what is started from here, and not for a daemon that systemd or a client starts"
 
 
-def _differences(facts: EnvironmentFacts) -> list[Finding]:
-    """Return the findings on variables that make shell and service work on different files."""
+def _differences(facts: EnvironmentFacts) -> Iterator[Finding]:
+    """Yield the findings on variables that make shell and service work on different files."""
     if not facts.service.known:
-        return []
-    findings = []
+        return
     for name in _DECIDING:
         shell, service = (_meant(name, values, facts.shell) for values in (facts.shell, facts.service.values))
         if shell == service or (name == "HEARTH_CONFIG" and not service):
@@ -167,8 +166,7 @@ def _differences(facts: EnvironmentFacts) -> list[Finding]:
         here, there = shell or "not set", service or "not set"
         message = f"{name} is {here} in this shell and {there} for {facts.service.whose}: they work on different files"
         fix = f"Write {name}={shell} into ~/.config/environment.d/hearth.conf and log in anew, or unset it here."
-        findings.append(Finding("environment.differs", "broken", message, fix, name))
-    return findings
+        yield Finding("environment.differs", "broken", message, fix, name)
 
 
 def _meant(name: str, values: Mapping[str, str], shell: Mapping[str, str]) -> str:
@@ -215,17 +213,15 @@ def _clock(facts: EnvironmentFacts) -> Finding | None:
     return Finding("environment.clock", "broken", message, fix, path)
 
 
-def _limits(facts: EnvironmentFacts) -> list[Finding]:
-    findings = []
+def _limits(facts: EnvironmentFacts) -> Iterator[Finding]:
     if facts.open_files < LEAST_OPEN_FILES:
         message = f"{facts.open_files_whose} may have {facts.open_files} files open at once, too few for many clients"
         fix = f"`ulimit -n {4 * LEAST_OPEN_FILES}` in a shell, LimitNOFILE= for a service; then hearth restart"
-        findings.append(Finding("environment.open_files", "note", message, fix))
+        yield Finding("environment.open_files", "note", message, fix)
     if facts.is_wsl and not facts.has_systemd:
         message = "this is WSL without systemd, so each first bridge starts the daemon"
         fix = "Write [boot] and systemd=true into /etc/wsl.conf, then `wsl --shutdown` in Windows."
-        findings.append(Finding("environment.wsl", "note", message, fix))
-    return findings
+        yield Finding("environment.wsl", "note", message, fix)
 
 
 # --- proxies
