@@ -29,6 +29,16 @@ def fault(url: str) -> str | None:
     return None
 
 
+def host_of(url: str) -> str:
+    """Return the host of a web address, in lower case and without brackets; empty if there is none."""
+    from urllib.parse import urlsplit
+
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
 def unix_parts(url: str) -> tuple[str, str]:
     """Return the socket's path and the request's path of an address that begins with `unix:`."""
     rest = url.removeprefix(UNIX)

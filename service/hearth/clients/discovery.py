@@ -73,6 +73,14 @@ def read(table: Table) -> list[ClientServer]:
     return [] if document is None else found_in(table, document)
 
 
+def readable(table: Table) -> list[ClientServer]:
+    """Return the entries of a table; none for a file that cannot be read or is broken, which others report."""
+    try:
+        return read(table)
+    except ConfigError:
+        return []
+
+
 def found_in(table: Table, document: Document) -> list[ClientServer]:
     """Return the entries of a table in a parsed file. Raises ConfigError if the keys lead to something else."""
     dialect = KINDS[table.client].dialect

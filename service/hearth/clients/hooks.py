@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from hearth.clients import bridge_entries, discovery, launcher
 from hearth.clients.backups import Trace
 from hearth.clients.bridge_entries import EditStep, EntryChange, TableOutcome
-from hearth.clients.table import KINDS, USER, Machine, Table
+from hearth.clients.table import USER, Machine, Table
 from hearth.config import editor
 from hearth.config.document import parse
 from hearth.errors import ConfigError
@@ -283,8 +283,3 @@ def with_element(text: str, element: object) -> str:
         return f"{body}{comma}{' ' if comma else ''}{written}{space}]"
     line_end = "\r\n" if "\r\n" in space else "\n"
     return f"{body}{comma}{line_end}{space.rpartition(line_end)[2]}  {written}{space}]"
-
-
-def title(client: str) -> str:
-    """Return the client's name for people."""
-    return KINDS[client].title

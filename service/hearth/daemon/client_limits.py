@@ -15,7 +15,7 @@ import functools
 import logging
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, cast, overload
 
 from hearth.config import Config
@@ -23,6 +23,9 @@ from hearth.daemon.services import COUNTERS, ClientConnection, DaemonServices
 from hearth.errors import MessageError, OverLimit
 from hearth.faults import SEAMS
 from hearth.host import listening
+from hearth.hub.sessions import Session
+from hearth.hub.sinks import NullSink
+from hearth.mcp import messages
 from hearth.wire.json import Batch, Kind, Message
 from hearth.wire.lines import Item
 from hearth.write_batch import BufferedWriter
@@ -201,7 +204,8 @@ def gate(
     """Return the rate limiter of a client under these limits, or None if there are none. A former one is reused."""
     if limits is None or former is None:
         return limits and RateLimiter(limits, now, tell)
-    former.settle(limits)
+    if limits != former.limits:
+        former.settle(limits)
     return former
 
 
@@ -284,8 +288,11 @@ class Outbox(BufferedWriter):
         self.transport.close()
 
 
-class LimitedConnection(asyncio.Protocol, ClientConnection):
-    """Connection of one client, whose limits are those of the socket. `client` names it in the log."""
+class LimitedConnection(asyncio.Protocol, ClientConnection, NullSink):
+    """Connection of one client, whose limits are those of the socket. `client` names it in the log.
+
+    The connection is the client sink of its session.
+    """
 
     def __init__(self, services: DaemonServices, transport: asyncio.Transport, client: str) -> None:
         self._services = services
@@ -297,6 +304,24 @@ class LimitedConnection(asyncio.Protocol, ClientConnection):
     def adapt(self, config: Config) -> None:
         """Apply the rate limits of this config."""
         self._gate = gate(near(config), self._gate, self._services.now, self._tell_of_limit)
+
+    def _pass_on(
+        self, session: Session, tag: int, items: Iterable[Item | Batch], resent: bool = False, replay: bool = False
+    ) -> None:
+        """Hand messages to the hub, and answer the faulty ones and those over the limits."""
+        # Resent and replayed lines have passed the rate limiter of the daemon that took them first.
+        gate = self._gate if not (resent or replay) else None
+        for item in items:
+            if gate is not None:
+                item = gate.admitted(item, len(session.open))
+            if isinstance(item, Message):
+                self._services.hub.receive(session, tag, item, resent, replay)
+            elif isinstance(item, Batch):
+                self._services.hub.receive_batch(session, tag, item, resent, replay)
+            elif isinstance(item, OverLimit) and item.id is None:
+                self.finish(tag)
+            else:
+                self.answer(tag, messages.failure(getattr(item, "id", None), item))
 
     def owes(self) -> bool:
         """Tell whether there is data that the kernel has not taken yet."""

@@ -11,7 +11,7 @@ from hearth import __version__
 from hearth.daemon import control, hooks
 from hearth.daemon.client_limits import LimitedConnection
 from hearth.daemon.services import COUNTERS, DaemonServices
-from hearth.errors import FrameError, HearthError, NoRoom, OverLimit, Refused, WireError
+from hearth.errors import FrameError, HearthError, NoRoom, Refused, WireError
 from hearth.faults import SEAMS
 from hearth.hub.sessions import AUTO, FULL, SEARCH
 from hearth.mcp import messages
@@ -186,19 +186,7 @@ class FrameConnection(LimitedConnection):
             items = self._assembler.receive_line(payload)
         if self._pieces or not items:
             items = self._settle_pieces(seq, items)
-        # Resent and replayed lines have passed the rate limiter of the daemon that took them first.
-        gate = self._gate if not (resent or replay) else None
-        for item in items:
-            if gate is not None:
-                item = gate.admitted(item, len(self.session.open))
-            if isinstance(item, json.Message):
-                self._services.hub.receive(self.session, seq, item, resent, replay)
-            elif isinstance(item, json.Batch):
-                self._services.hub.receive_batch(self.session, seq, item, resent, replay)
-            elif isinstance(item, OverLimit) and item.id is None:
-                self.finish(seq)
-            else:
-                self.answer(seq, _failure(item))
+        self._pass_on(self.session, seq, items, resent, replay)
 
     def _settle_pieces(self, seq: int, items: list[Item | json.Batch]) -> list[Item | json.Batch]:
         """Finish the lines of a message that spans several; return the items that belong to line `seq`.
@@ -209,7 +197,7 @@ class FrameConnection(LimitedConnection):
         if items:
             pieces, self._pieces = self._pieces, []
             if isinstance(items[0], WireError) and (len(items) > 1 or goes_on):
-                self.answer(pieces.pop(0), _failure(items[0]))
+                self.answer(pieces.pop(0), messages.failure(getattr(items[0], "id", None), items[0]))
                 items = items[1:]
             for piece in pieces:
                 self.finish(piece)
@@ -358,7 +346,3 @@ class FrameConnection(LimitedConnection):
         if self._target:
             self._target.lost()
         super().connection_lost(exc)
-
-
-def _failure(problem: WireError) -> bytes:
-    return messages.failure(getattr(problem, "id", None), problem)

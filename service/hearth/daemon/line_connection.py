@@ -4,8 +4,8 @@ import asyncio
 
 from hearth.daemon.client_limits import LimitedConnection
 from hearth.daemon.services import DaemonServices
-from hearth.errors import MessageError, OverLimit, UpstreamError
-from hearth.mcp import messages, versions
+from hearth.errors import MessageError, UpstreamError
+from hearth.mcp import versions
 from hearth.wire import json
 from hearth.wire.lines import Item, LineDecoder
 from hearth.write_batch import WRITE_BATCH
@@ -18,8 +18,6 @@ LAST_WORDS_SECONDS = 2.0
 
 class LineConnection(LimitedConnection):
     """Connection that speaks lines, and the client sink of its session. Tags have no meaning here."""
-
-    hears_of_owner = False
 
     def __init__(
         self, services: DaemonServices, transport: asyncio.Transport, pid: int | None, name: str = "lines"
@@ -42,16 +40,7 @@ class LineConnection(LimitedConnection):
 
     def _receive(self, items: list[Item | json.Batch]) -> None:
         assert self.session is not None
-        gate = self._gate
-        for item in map(_without_requests, items) if self._draining else items:
-            if gate is not None:
-                item = gate.admitted(item, len(self.session.open))
-            if isinstance(item, json.Message):
-                self._services.hub.receive(self.session, 0, item, resent=False, replay=False)
-            elif isinstance(item, json.Batch):
-                self._services.hub.receive_batch(self.session, 0, item, resent=False, replay=False)
-            elif not isinstance(item, OverLimit) or item.id is not None:
-                self.answer(0, messages.failure(getattr(item, "id", None), item))
+        self._pass_on(self.session, 0, map(_without_requests, items) if self._draining else items)
 
     def eof_received(self) -> bool:
         """Close once every pending answer is sent, or the time for that (eof_timeout) is over.
@@ -112,11 +101,6 @@ class LineConnection(LimitedConnection):
 
     def attend(self, tag: int, keep: str) -> None:
         self.finish(tag, keep)
-
-    def settled(self, question: str) -> None: ...
-    def keep_line(self, tag: int, key: str, line: bytes) -> None: ...
-    def drop_line(self, key: str) -> None: ...
-    def owner_changed(self, owner: str, is_owner: bool) -> None: ...
 
     # --- shutdown
 

@@ -323,7 +323,7 @@ def _run_degraded(start: Start, cause: Exception) -> int:
             # No work is pending that would have to be finished before an interrupt.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             core.explain_to_streams(start.streams.read, start.streams.write, reason)
-        return core.exit_code_of(cause)
+        return int(getattr(cause, "exit_code", 1))
     if start.spawner:
         # No server will be started, and the spawner would be left behind when the process executes itself again.
         start.spawner.close()

@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 # prctl(2): PR_SET_CHILD_SUBREAPER. A daemon detaches itself by forking; as a subreaper, the demo can reap it.
 _SET_CHILD_SUBREAPER = 36
@@ -126,10 +125,6 @@ def _adopt_orphans(yes: bool) -> None:
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, int(yes), 0, 0, 0)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 @contextmanager
 def scratch_home() -> Iterator[Scratch]:
     """Yield a scratch home that is removed at the end, whatever happens."""
@@ -137,7 +132,7 @@ def scratch_home() -> Iterator[Scratch]:
     folder = tempfile.mkdtemp(prefix="hearth-demo-", dir="/tmp" if os.access("/tmp", os.W_OK) else None)
     scratch = None
     _adopt_orphans(True)
-    former = {number: signal.signal(number, _interrupt) for number in _ENDING_SIGNALS}
+    former = {number: signal.signal(number, signal.default_int_handler) for number in _ENDING_SIGNALS}
     try:
         scratch = Scratch(folder)
         yield scratch

@@ -60,9 +60,12 @@ def look(context: CheckContext) -> ClientFacts:
             unreadable.append((table.client, str(error)))
             continue
         entries += [_look_at(each, specs, context.places) for each in found]
-    leftovers, damage = _records()
+    known = backups.every()
+    leftovers = [left for trace in known.traces for left in _left_over(trace)]
     # A file with several tables is reported once.
-    return ClientFacts(entries, list(dict.fromkeys(unreadable)), list(specs), leftovers, damage)
+    return ClientFacts(
+        entries, list(dict.fromkeys(unreadable)), list(specs), leftovers, damage="; ".join(known.problems)
+    )
 
 
 def _look_at(found: ClientServer, specs: Mapping[str, config.ServerSpec], places: Places) -> ClientEntry:
@@ -96,13 +99,8 @@ def _is_ours(found: ClientServer) -> bool:
     return any(splice.name == found.name and splice.entry == found.raw for splice in mine)
 
 
-def _records() -> tuple[list[tuple[str, str]], str]:
-    """Return the connected files and entries that no longer exist, and the problems of the records themselves."""
-    known = backups.every()
-    return [left for trace in known.traces for left in _left_over(trace)], "; ".join(known.problems)
-
-
 def _left_over(trace: backups.Trace) -> Iterator[tuple[str, str]]:
+    """Yield the connected files and entries that no longer exist."""
     clients = dict.fromkeys(splice.table.client for splice in trace.splices)
     if not os.path.exists(trace.path):
         yield from ((client, f"{trace.path} was connected, and is gone") for client in clients)

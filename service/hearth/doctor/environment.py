@@ -4,12 +4,12 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import hearth
-from hearth.doctor.context import CheckContext, owner
+from hearth.addresses import host_of
+from hearth.doctor.context import CheckContext, ServiceEnvironment, owner
 from hearth.findings import Finding
 from hearth.host import system
 from hearth.paths import home_dir, runtime_dir
@@ -34,9 +34,7 @@ class ProxyFacts(NamedTuple):
 
     shell: Mapping[str, str]
     service: Mapping[str, str]
-    whose: str
-    # Whether the service's variables are certain.
-    known: bool
+    source: ServiceEnvironment
     # Servers by url that run on this machine: name and host.
     local: Sequence[tuple[str, str]]
     servers: int
@@ -46,9 +44,7 @@ class EnvironmentFacts(NamedTuple):
     """Facts about variables, owners, times and limits."""
 
     shell: Mapping[str, str]
-    service: Mapping[str, str]
-    whose: str
-    service_known: bool
+    service: ServiceEnvironment
     # The owner of XDG_RUNTIME_DIR's folder, if it is set and exists; whether it is writable; whether it is used.
     runtime_owner: int | None
     runtime_writable: bool
@@ -67,15 +63,13 @@ class EnvironmentFacts(NamedTuple):
 
 def look(context: CheckContext) -> EnvironmentFacts:
     """Return the facts about variables, owners, times and limits."""
-    surroundings, living = context.surroundings(), context.living()
+    living = context.living()
     named = context.environ.get("XDG_RUNTIME_DIR", "")
     limit, whose = _open_files(living.pid if living else 0, context.manager().service.get("LimitNOFILESoft", ""))
     unset = system.is_linux() and not named.startswith("/")
     return EnvironmentFacts(
         shell=context.environ,
-        service=surroundings.values,
-        whose=surroundings.whose,
-        service_known=surroundings.known,
+        service=context.surroundings(),
         runtime_owner=owner(named) if named else None,
         runtime_writable=os.access(named, os.W_OK | os.X_OK),
         runtime_used=bool(named) and context.places.folder.startswith(named),
@@ -161,20 +155,18 @@ def _effect(name: str, value: str) -> str:
     return ": it holds for what is started from here, and not for a daemon that systemd or a client starts"
 
 
-def _differences(facts: EnvironmentFacts) -> list[Finding]:
-    """Return the findings on variables that make shell and service work on different files."""
-    if not facts.service_known:
-        return []
-    findings = []
+def _differences(facts: EnvironmentFacts) -> Iterator[Finding]:
+    """Yield the findings on variables that make shell and service work on different files."""
+    if not facts.service.known:
+        return
     for name in _DECIDING:
-        shell, service = (_meant(name, values, facts.shell) for values in (facts.shell, facts.service))
+        shell, service = (_meant(name, values, facts.shell) for values in (facts.shell, facts.service.values))
         if shell == service or (name == "HEARTH_CONFIG" and not service):
             continue
         here, there = shell or "not set", service or "not set"
-        message = f"{name} is {here} in this shell and {there} for {facts.whose}: they work on different files"
+        message = f"{name} is {here} in this shell and {there} for {facts.service.whose}: they work on different files"
         fix = f"Write {name}={shell} into ~/.config/environment.d/hearth.conf and log in anew, or unset it here."
-        findings.append(Finding("environment.differs", "broken", message, fix, name))
-    return findings
+        yield Finding("environment.differs", "broken", message, fix, name)
 
 
 def _meant(name: str, values: Mapping[str, str], shell: Mapping[str, str]) -> str:
@@ -221,17 +213,15 @@ def _clock(facts: EnvironmentFacts) -> Finding | None:
     return Finding("environment.clock", "broken", message, fix, path)
 
 
-def _limits(facts: EnvironmentFacts) -> list[Finding]:
-    findings = []
+def _limits(facts: EnvironmentFacts) -> Iterator[Finding]:
     if facts.open_files < LEAST_OPEN_FILES:
         message = f"{facts.open_files_whose} may have {facts.open_files} files open at once, too few for many clients"
         fix = f"`ulimit -n {4 * LEAST_OPEN_FILES}` in a shell, LimitNOFILE= for a service; then hearth restart"
-        findings.append(Finding("environment.open_files", "note", message, fix))
+        yield Finding("environment.open_files", "note", message, fix)
     if facts.is_wsl and not facts.has_systemd:
         message = "this is WSL without systemd, so each first bridge starts the daemon"
         fix = "Write [boot] and systemd=true into /etc/wsl.conf, then `wsl --shutdown` in Windows."
-        findings.append(Finding("environment.wsl", "note", message, fix))
-    return findings
+        yield Finding("environment.wsl", "note", message, fix)
 
 
 # --- proxies
@@ -241,12 +231,11 @@ def look_at_proxies(context: CheckContext) -> ProxyFacts:
     """Return the proxy variables, and the servers that have a url on this machine."""
     surroundings = context.surroundings()
     specs = context.servers()
-    hosts = ((spec.name, _host(spec.url)) for spec in specs if spec.url and spec.url.startswith("http"))
+    hosts = ((spec.name, host_of(spec.url)) for spec in specs if spec.url and spec.url.startswith("http"))
     return ProxyFacts(
         proxy_variables(context.environ),
         proxy_variables(surroundings.values),
-        surroundings.whose,
-        surroundings.known,
+        surroundings,
         [(name, host) for name, host in hosts if host in _LOOPBACK],
         len(specs),
     )
@@ -259,20 +248,15 @@ def proxy_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
-
-
 def judge_proxies(facts: ProxyFacts) -> list[Finding]:
     """Return the findings on proxies."""
     findings = []
     lacking = [name for name in _PROXIES if name in facts.shell and name not in facts.service]
-    if facts.known and lacking and facts.servers:
+    if facts.source.known and lacking and facts.servers:
         named = " and ".join(lacking)
-        message = f"{named} set in this shell and not for {facts.whose}: servers may not get out, or download anything"
+        message = (
+            f"{named} set in this shell and not for {facts.source.whose}: servers may not get out, or download anything"
+        )
         fix = (
             f"Write {lacking[0]}=… (and NO_PROXY=localhost,127.0.0.1) into ~/.config/environment.d/proxy.conf, log in"
             " anew, or: systemctl --user import-environment " + " ".join(lacking) + "; then hearth restart"

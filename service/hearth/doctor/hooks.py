@@ -46,19 +46,13 @@ class HookFacts(NamedTuple):
 
 def look(context: CheckContext) -> HookFacts:
     """Return the hooks of every client on this machine that has some."""
-    connected = {table.client for table in discovery.tables(None, list(hooks.HOOKED)) if _is_connected(table)}
-    here = {table.client for table in discovery.tables(None, list(hooks.HOOKED))}
+    tables = discovery.tables(None, list(hooks.HOOKED))
+    here = {table.client for table in tables}
+    entries = (each for table in tables for each in discovery.readable(table))
+    connected = {each.table.client for each in entries if each.bridge_to is not None}
     found = [_look_at(table, table.client in connected) for table in hooks.tables(sorted(here))]
     places = context.places
     return HookFacts(connect_clients.has_policy(places), connect_clients.hook_wait(places), found)
-
-
-def _is_connected(table: Table) -> bool:
-    try:
-        return any(each.bridge_to is not None for each in discovery.read(table))
-    except ConfigError:
-        # The check of clients reports it.
-        return False
 
 
 def _look_at(table: Table, is_connected: bool) -> ClientHooks:

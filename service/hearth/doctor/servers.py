@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hearth import config
 from hearth.control_client import service_state
-from hearth.doctor.context import CheckContext
+from hearth.doctor.context import CheckContext, ServiceEnvironment
 from hearth.errors import ConfigError
 from hearth.findings import Finding, FixRequest
 from hearth.host import lasting_paths, system
@@ -87,23 +87,20 @@ class ServersFacts(NamedTuple):
     """Facts about all servers, and the environments of service and shell."""
 
     servers: list[ServerFacts]
-    whose: str
-    has_service: bool
-    service: Mapping[str, str]
+    service: ServiceEnvironment
     shell: Mapping[str, str]
+
+    @property
+    def has_service(self) -> bool:
+        """Whether the servers are started by the service."""
+        return self.service.whose == "the service"
 
 
 def look(context: CheckContext) -> ServersFacts:
     """Return the facts about every enabled server."""
-    surroundings = context.surroundings()
-    has_service = surroundings.whose == "the service"
-    return ServersFacts(
-        [_look_at(spec, surroundings.values, context) for spec in context.servers()],
-        surroundings.whose,
-        has_service,
-        surroundings.values,
-        context.environ,
-    )
+    service = context.surroundings()
+    servers = [_look_at(spec, service.values, context) for spec in context.servers()]
+    return ServersFacts(servers, service, context.environ)
 
 
 def _look_at(spec: config.ServerSpec, service: Mapping[str, str], context: CheckContext) -> ServerFacts:
@@ -174,7 +171,7 @@ def _judge(server: ServerFacts, facts: ServersFacts) -> Finding:
     if server.missing_file:
         message = f"{name}: {server.written} is told to run {server.missing_file}, which is not there"
         return Finding("servers.file", "broken", message, "Mend its args in the config, or put the file there.", name)
-    if trouble := shim_trouble(server.found, facts.service, facts.shell if facts.has_service else {}):
+    if trouble := shim_trouble(server.found, facts.service.values, facts.shell if facts.has_service else {}):
         return Finding("servers.shim", "note", f"{name}: {trouble.message}", trouble.fix, name)
     shown = server.found if server.found.endswith(server.written) else server.written
     return Finding("servers.program", "ok", f"{name}: {shown}", "", name)
@@ -192,7 +189,7 @@ def _unfound(server: ServerFacts, facts: ServersFacts) -> Finding:
     if os.path.sep in written:
         fix = "Install it, or correct the path of its command in the config."
         return Finding("servers.program", "broken", f"{name}: {written} is not there, or no program", fix, name)
-    where = f"the PATH of {facts.whose}" if facts.whose != "this shell" else "PATH"
+    where = f"the PATH of {facts.service.whose}" if facts.service.whose != "this shell" else "PATH"
     fix = " ".join(filter(None, [_WHERE_FROM.get(written, ""), service_state.ADVICE_ON_PATH]))
     return Finding("servers.program", "broken", f"{name}: {written} is not on {where}", fix, name)
 

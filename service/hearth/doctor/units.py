@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from hearth.doctor.context import CheckContext, ManagerState, Properties, service_program
@@ -122,52 +122,48 @@ def _installed(facts: UnitFacts, names: tuple[str, str], files: tuple[UnitFile, 
     return [finding for finding in findings if finding.state != "ok"] or findings
 
 
-def _texts(names: tuple[str, str], files: tuple[UnitFile, UnitFile], facts: UnitFacts) -> list[Finding]:
-    """Compare the files with the text that this version would write."""
-    findings = []
+def _texts(names: tuple[str, str], files: tuple[UnitFile, UnitFile], facts: UnitFacts) -> Iterator[Finding]:
+    """Yield the differences between the files and the text that this version would write."""
     python = files[1].python
     if python and not files[1].python_works:
         message = f"{files[1].path} starts {python}, which is not there"
         request = FixRequest("install") if files[1].wanted else None
-        findings.append(Finding("units.interpreter", "broken", message, "hearth install", names[1], request))
+        yield Finding("units.interpreter", "broken", message, "hearth install", names[1], request)
     elif files[1].wanted and python != facts.mine:
         message = f"{files[1].path} starts another installation, {python}, and not this one, {facts.mine}"
         fix = "`hearth install` of the one that you want to keep; remove the other."
-        findings.append(Finding("units.other", "note", message, fix, names[1]))
+        yield Finding("units.other", "note", message, fix, names[1])
     for name, file in zip(names, files, strict=True):
         if file.wanted and file.wanted != file.text:
             message = f"{file.path} is not what this version writes: it is of another version, or was edited"
             fix = f"hearth install; put changes of your own into a drop-in: systemctl --user edit {name}"
-            findings.append(Finding("units.outdated", "note", message, fix, name, FixRequest("install")))
+            yield Finding("units.outdated", "note", message, fix, name, FixRequest("install"))
         if file.hides:
             message = f"{file.path} hides {file.hides}, which a package brings and keeps up to date"
-            findings.append(Finding("units.hidden", "note", message, "hearth uninstall", name))
-    return findings
+            yield Finding("units.hidden", "note", message, "hearth uninstall", name)
 
 
-def _drop_ins(name: str, facts: UnitFacts) -> list[Finding]:
-    """Return the findings on drop-ins; without a drop-in, the check of the text is enough."""
-    findings: list[Finding] = []
+def _drop_ins(name: str, facts: UnitFacts) -> Iterator[Finding]:
+    """Yield the findings on drop-ins; without a drop-in, the check of the text is enough."""
     service, socket = facts.seen.service, facts.seen.socket
     listen = socket.get("Listen", "")
     if socket.get("DropInPaths") and facts.socket_path not in listen:
         message = f"a drop-in ({socket['DropInPaths']}) has systemd listen on {listen}, and not on {facts.socket_path}"
         fix = f"{facts.seen.systemctl} edit {socket.get('Id')}: add a ListenStream= instead of replacing it"
-        findings.append(Finding("units.drop_in", "broken", message, fix, str(socket.get("Id"))))
+        yield Finding("units.drop_in", "broken", message, fix, str(socket.get("Id")))
     # The drop-in in which `hearth install` keeps a PATH does not count.
     where = " ".join(path for path in service.get("DropInPaths", "").split() if not path.endswith(PATH_DROP_IN))
     if not where:
-        return findings
+        return
     fix = f"Look at it, then mend or remove it: {facts.seen.systemctl} edit {name}"
     program = service_program(facts.seen)
     if program and not facts.program_works and facts.files and program != facts.files[1].python:
         message = f"a drop-in ({where}) has {name} start {program}, which is not there"
-        findings.append(Finding("units.drop_in", "broken", message, fix, name))
+        yield Finding("units.drop_in", "broken", message, fix, name)
     for key, (wanted, state, trouble) in _EXPECTED.items():
         if (found := service.get(key, wanted)) != wanted:
             message = f"a drop-in ({where}) has set {key}={found}: {trouble}"
-            findings.append(Finding("units.drop_in", state, message, fix, name))
-    return findings
+            yield Finding("units.drop_in", state, message, fix, name)
 
 
 def _states(names: tuple[str, str], seen: ManagerState) -> list[Finding]:

@@ -247,7 +247,8 @@ class Call:
         if self.close(payload):
             at = payload.rfind(_IS_ERROR, -_ERROR_BYTES)
             # Most servers say `false` every time: nothing is parsed for it.
-            erred = at >= 0 and payload[at + _VALUE_AT] != _F and _tells_error(received)
+            may_err = at >= 0 and payload[at + _VALUE_AT] != _F
+            erred = may_err and values.is_true(values.members(received).get("isError"))
             attempt.instance.stats.add(monotonic() - attempt.started, erred)
 
     def _take_error(self, message: json.Message) -> None:
@@ -382,7 +383,3 @@ class Call:
         for task in tasks or ():
             if task is not current:
                 task.cancel()
-
-
-def _tells_error(result: RawBytes) -> bool:
-    return values.is_true(values.members(result).get("isError"))

@@ -54,7 +54,7 @@ class ClientSink(ReplySink, Protocol):
 
 
 class NullSink:
-    """Sink of a session that has ended: drops everything."""
+    """Sink that drops everything: of a session that has ended, and base of the wires' own sinks."""
 
     hears_of_owner = False
 

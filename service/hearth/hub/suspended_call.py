@@ -48,7 +48,8 @@ class SuspendedCall:
         self._number = call.attempt.id
         self._method = call.method
         self._suspended_at = 0.0
-        self._digest = call_digest(call)
+        # Digest of what a retry must have in common with the call.
+        self._digest = request_state.digest(call.method, call.request.params)
         self._machine: Suspended[Payload] = Suspended(patience, _problem_for(call))
         self._timer: asyncio.TimerHandle | None = None
         # For each open question: the callback for its end, and the one that puts it on another call.
@@ -259,11 +260,6 @@ class SuspendedCall:
 
     def _waited_long(self) -> None:
         self._perform(self._machine.waited_long())
-
-
-def call_digest(call: Call) -> bytes:
-    """Return the digest of what a retry must have in common with the call."""
-    return request_state.digest(call.method, call.request.params)
 
 
 def _problem_for(call: Call) -> Callable[[Question], str | None]:

@@ -118,18 +118,9 @@ def connected_to(places: Places) -> list[Table]:
 def handwritten(folder: str | None) -> list[ClientServer]:
     """Return the entries that start Hearth and that no `hearth connect` wrote, as far as the files can be read."""
     ours = {(splice.table.path, splice.keys) for trace in backups.every().traces for splice in trace.splices}
-    found = []
-    for table in discovery.tables(folder):
-        try:
-            entries = discovery.read(table)
-        except ConfigError:
-            continue
-        found += [
-            each
-            for each in entries
-            if each.bridge_to is not None and (table.path, (*table.keys, each.name)) not in ours
-        ]
-    return found
+    found = (each for table in discovery.tables(folder) for each in discovery.readable(table))
+    bridges = [each for each in found if each.bridge_to is not None]
+    return [each for each in bridges if (each.table.path, (*each.table.keys, each.name)) not in ours]
 
 
 def _connected_where(condition: Callable[[object], bool]) -> list[Table]:

@@ -102,14 +102,8 @@ def left_out(clients: Iterable[str], scopes: Iterable[str]) -> list[str]:
     if PROJECT in chosen_scopes(scopes):
         return []
     tables = discovery.tables(discovery.here(), tuple(clients) or tuple(KINDS))
-    return [table.path for table in tables if table.scope == PROJECT and _has_servers(table)]
-
-
-def _has_servers(table: Table) -> bool:
-    try:
-        return any(found.bridge_to is None for found in discovery.read(table))
-    except ConfigError:
-        return False
+    own = [table for table in tables if table.scope == PROJECT]
+    return [table.path for table in own if any(found.bridge_to is None for found in discovery.readable(table))]
 
 
 def gather_file(path: str) -> Gathered:

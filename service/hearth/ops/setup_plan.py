@@ -194,14 +194,9 @@ def import_servers(places: Places, plan: SetupPlan) -> Imported:
 def commands(places: Places, tables: Sequence[Table], names: Iterable[str]) -> dict[str, list[str]]:
     """Return the bridge command for each of these servers: that of the first client that has one, else our own."""
     found: dict[str, list[str]] = {}
-    for table in tables:
-        try:
-            entries = discovery.read(table)
-        except ConfigError:
-            continue
-        for each in entries:
-            if each.bridge_to and not each.disabled:
-                found.setdefault(each.bridge_to, [each.entry["command"], *each.entry.get("args", [])])
+    for each in (each for table in tables for each in discovery.readable(table)):
+        if each.bridge_to and not each.disabled:
+            found.setdefault(each.bridge_to, [each.entry["command"], *each.entry.get("args", [])])
     return {name: found.get(name) or bridge_command(places, ["--server", name]) for name in names}
 
 

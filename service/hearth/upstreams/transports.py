@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hearth.config import Config, ServerSpec
+from hearth.host import private_files
 from hearth.mcp.catalog import ListLimits
 from hearth.paths import home_dir
 from hearth.places import oauth_file
@@ -140,10 +141,6 @@ class AwaitedLogin:
             self._attempt.add_done_callback(lambda late: late.cancelled() or late.exception())
 
 
-def signature() -> tuple[int, int] | None:
+def signature() -> private_files.Stamp:
     """Return a value that changes with every login to any server."""
-    try:
-        found = os.stat(oauth_file())
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino
+    return private_files.stamp(oauth_file())

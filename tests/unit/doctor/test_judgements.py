@@ -7,7 +7,7 @@ import pytest
 
 from hearth.clients.table import Table
 from hearth.doctor import checks, clients, context, endpoints, environment, servers, units
-from hearth.doctor.context import CheckContext
+from hearth.doctor.context import CheckContext, ServiceEnvironment
 from hearth.doctor.daemon import failures, find_cause, missing_variable
 from hearth.doctor.units import interpreter
 from hearth.findings import Finding, FixRequest, requested_fixes, verdict
@@ -16,7 +16,7 @@ from hearth.paths import Places
 from hearth.upstreams.stdio import STRAY_MARK
 
 PLAIN = environment.EnvironmentFacts(
-    shell={"HOME": "/home/a"}, service={"HOME": "/home/a"}, whose="the service", service_known=True,
+    shell={"HOME": "/home/a"}, service=ServiceEnvironment({"HOME": "/home/a"}, "the service", True),
     runtime_owner=1000, runtime_writable=True, runtime_used=True, stand_in="", me=1000, home_owner=1000,
     now=time.time(), newest=(time.time() - 5, "/f"), open_files=1024, open_files_whose="this shell",
     is_wsl=False, has_systemd=True,
@@ -87,7 +87,7 @@ def test_plain_surroundings_are_well() -> None:
         (PLAIN._replace(home_owner=1001), "environment.home"),
         (PLAIN._replace(newest=(time.time() + 90_000, "/f")), "environment.clock"),
         (PLAIN._replace(shell={"HEARTH_CONFIG": "/x", "HOME": "/home/a"}), "environment.variable"),
-        (PLAIN._replace(service={"XDG_STATE_HOME": "/x"}), "environment.differs"),
+        (PLAIN._replace(service=PLAIN.service._replace(values={"XDG_STATE_HOME": "/x"})), "environment.differs"),
     ],
 )
 def test_odd_surroundings_are_named(facts: environment.EnvironmentFacts, check: str) -> None:
@@ -95,7 +95,7 @@ def test_odd_surroundings_are_named(facts: environment.EnvironmentFacts, check: 
 
 
 def test_a_variable_with_the_default_value_is_no_difference() -> None:
-    same = PLAIN._replace(service={"XDG_CONFIG_HOME": "/home/a/.config/"})
+    same = PLAIN._replace(service=PLAIN.service._replace(values={"XDG_CONFIG_HOME": "/home/a/.config/"}))
     assert [finding.id for finding in environment.judge(same)] == ["environment.well"]
 
 

@@ -1,7 +1,6 @@
 """`hearth connect` and `hearth disconnect`."""
 
 import os
-import sys
 from typing import Any
 
 import click
@@ -9,14 +8,15 @@ import click
 from hearth import config
 from hearth.bridge.options import MODES
 from hearth.cli.clients import client_changes, import_
+from hearth.cli.clients.import_ import Manner, with_manner
 from hearth.cli.daemon_choice import with_places
-from hearth.cli.messages import complain, confirm, note, print_json, styled, tell
+from hearth.cli.messages import complain, note, print_json, styled, tell
 from hearth.clients import backups, bridge_entries, discovery, hooks
 from hearth.clients.bridge_entries import TableOutcome
 from hearth.clients.discovery import ClientServer
 from hearth.clients.launcher import bridge_command, client_config
 from hearth.clients.table import KINDS, PROJECT, SCOPES, Table
-from hearth.errors import ConfigError, Refused
+from hearth.errors import ConfigError
 from hearth.ops import connect_clients, tool_caller
 from hearth.ops.connect_clients import NO_HOOKS, HookPlan, LeftAlone, TablePlan, linked
 from hearth.ops.import_servers import title
@@ -41,9 +41,7 @@ _FOR_PRINT = {
 @click.option("--scope", type=click.Choice(SCOPES), help="Only these files. Those of a project are touched only so.")
 @click.option("--hooks", "with_hooks", is_flag=True, help="Also have its hooks ask Hearth's policy.")
 @click.option("--no-try", is_flag=True, help="Replace entries without trying their servers through Hearth first.")
-@click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
-@click.option("--yes", "-y", is_flag=True, help="Do it without asking.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON; asks nothing, so say --yes.")
+@with_manner
 @click.option("--print", "print_only", is_flag=True, help="Print an entry to paste; change nothing.")
 @click.option("--server", "servers", multiple=True, metavar="NAME", help="With --print: offer only this server.")
 @click.option("--name", metavar="KEY", help="With --print: the entry's name in the client.  [default: hearth]")
@@ -62,9 +60,7 @@ def connect(
     with_hooks: bool,
     token_file: str | None,
     no_try: bool,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
+    manner: Manner,
     print_only: bool,
     **entry: Any,
 ) -> int:
@@ -106,27 +102,27 @@ def connect(
     if token_file and not with_hooks:
         raise click.UsageError("--token-file goes with --print or --hooks.")
     if not clients and not every:
-        return show_clients(as_json)
+        return show_clients(manner.as_json)
     planned, found, problems = _plans(places, client_changes.check_names(clients), scope, way)
     code = ConfigError.exit_code if problems else 0
     hooked = _hooked(clients, planned, token_file) if with_hooks else NO_HOOKS
     links = linked(planned, places, True, hooked)
     left: list[LeftAlone] = []
-    if not dry_run and links.changed:
-        if not as_json:
+    if not manner.dry_run and links.changed:
+        if not manner.as_json:
             _show(links.outcomes)
-        _ask(yes, as_json)
+        manner.ask_for_leave("Change it?", " to do it, or --dry-run to look", default=False)
         if not no_try:
             planned, left = _answering(places, planned, found)
         links = linked(planned, places, False, hooked)
     problems += [problem for problem in links.problems if problem not in problems]
-    if as_json:
-        changes = [client_changes.document(outcome, "connected", dry_run) for outcome in links.outcomes]
+    if manner.as_json:
+        changes = [client_changes.document(outcome, "connected", manner.dry_run) for outcome in links.outcomes]
         stayed = [{**import_.place(each.found), "reason": each.reason} for each in left]
         print_json({"clients": changes, "left": stayed, "problems": problems})
     else:
         _say_left(left)
-        _report(links.outcomes, dry_run)
+        _report(links.outcomes, manner.dry_run)
         complain(*problems)
     return code or links.exit_code
 
@@ -189,16 +185,6 @@ def _absent(client: str, scope: str | None) -> str:
     if scope:
         return f"{title(client)} has no servers of scope {scope}"
     return f"{title(client)} was not found on this machine: neither its command nor a folder of its settings"
-
-
-def _ask(yes: bool, as_json: bool) -> None:
-    if yes:
-        return
-    if as_json or not sys.stdin.isatty():
-        reason = "with --json nobody is asked" if as_json else "there is no terminal to ask at"
-        raise Refused(f"nothing was changed, as {reason}: say --yes to do it, or --dry-run to look")
-    if not confirm("Change it?"):
-        raise Refused("nothing was changed")
 
 
 # --- reports

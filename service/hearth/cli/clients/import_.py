@@ -10,7 +10,7 @@ import click
 
 from hearth.cli.clients import client_changes
 from hearth.cli.daemon_choice import Verb, with_places
-from hearth.cli.messages import ask_for_input, can_ask, note, print_json, suggestion
+from hearth.cli.messages import ask_for_input, can_ask, confirm, json_option, note, print_json, suggestion
 from hearth.clients.discovery import ClientServer
 from hearth.clients.importer.planner import ImportedServer, ImportPlan
 from hearth.clients.table import KINDS, SCOPES
@@ -40,13 +40,14 @@ class Manner(NamedTuple):
         """Whether a user is at a terminal, and no option forbids questions."""
         return can_ask() and not (self.yes or self.as_json or self.dry_run)
 
-    def ask_for_leave(self, question: str, advice: str) -> None:
+    def ask_for_leave(self, question: str, advice: str, default: bool = True) -> None:
         """Ask the user to confirm; without a terminal, only --yes does. Raises Refused for a no, and click.Abort."""
         if self.can_ask:
-            if not click.confirm(question, default=True, err=True):
+            if not confirm(question, default):
                 raise Refused("nothing was done")
         elif not self.yes:
-            raise Refused(f"there is no terminal to ask at, and nothing was done: say --yes{advice}")
+            reason = "with --json nobody is asked" if self.as_json else "there is no terminal to ask at"
+            raise Refused(f"nothing was done, as {reason}: say --yes{advice}")
 
 
 def client_options(function: Verb) -> Verb:
@@ -71,7 +72,7 @@ def with_manner(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing, ask nothing.")
     @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-    @click.option("--json", "as_json", is_flag=True, help="Print what was found and done as JSON; asks nothing.")
+    @json_option("Print what was found and done as JSON; asks nothing, so say --yes.")
     @functools.wraps(function)
     def verb(*arguments: Any, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> Any:
         return function(*arguments, manner=Manner(dry_run, yes, as_json), **options)

@@ -11,7 +11,6 @@ from hearth.cli.messages import tell
 from hearth.clients import discovery, running
 from hearth.clients.running import ConfiguredCommand, Estimate, ServerWeight, Survey, client_of
 from hearth.clients.table import KINDS, Table
-from hearth.errors import ConfigError
 from hearth.host import process_table
 from hearth.host.process_table import RSS, ProcessInfo, Weight
 from hearth.output import terminal
@@ -61,11 +60,7 @@ def look() -> Document:
 def _entries(processes: Iterable[ProcessInfo]) -> Iterator[ConfiguredCommand]:
     """Yield the servers in clients' files, including files of the projects that running clients work in."""
     for table in dict.fromkeys(_tables(processes)):
-        try:
-            entries = discovery.read(table)
-        except ConfigError:
-            continue
-        for found in entries:
+        for found in discovery.readable(table):
             command, args = found.entry.get("command"), found.entry.get("args") or []
             if isinstance(command, str) and found.bridge_to is None:
                 yield ConfiguredCommand(

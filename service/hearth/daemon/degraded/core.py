@@ -40,11 +40,6 @@ def describe(cause: BaseException) -> str:
     return f"Hearth's installation is broken ({type(cause).__name__}: {cause}); install it again"
 
 
-def exit_code_of(cause: BaseException) -> int:
-    """Return the exit code for the reason, for scripts."""
-    return int(getattr(cause, "exit_code", 1))
-
-
 class Leaving(Exception):
     """Exception that ends this daemon, because another daemon will answer."""
 

@@ -14,9 +14,8 @@ import functools
 import logging
 from typing import TYPE_CHECKING
 
-from hearth.config import Config
 from hearth.daemon import client_limits
-from hearth.daemon.client_limits import Limits, RateLimiter
+from hearth.daemon.client_limits import RateLimiter
 from hearth.daemon.http import http_messages
 from hearth.daemon.http.http_messages import Headers
 from hearth.daemon.http.sessions import HttpSession
@@ -91,37 +90,26 @@ class Gates:
 
     def __init__(self, services: DaemonServices) -> None:
         self._services = services
-        self._doors: dict[bool, RateLimiter] = {}
-        self._looks: dict[bool, RateLimiter] = {}
-        self._read(services.config)
+        self._doors: dict[bool, RateLimiter | None] = {}
+        self._looks: dict[bool, RateLimiter | None] = {}
 
-    def _read(self, config: Config) -> None:
-        self._config = config
-        self._limits = {False: client_limits.near(config), True: client_limits.far(config)}
-
-    def _wanted(self, is_far: bool) -> Limits | None:
-        if self._services.config is not self._config:
-            self._read(self._services.config)
-        return self._limits[is_far]
-
-    def _gate(self, gates: dict[bool, RateLimiter], is_far: bool, wanted: Limits, name: str) -> RateLimiter:
-        found = gates.get(is_far)
-        if found is None:
-            found = gates[is_far] = RateLimiter(
-                wanted, self._services.now, functools.partial(log.warning, "%s: %s", name)
-            )
-        elif found.limits is not wanted:
-            found.settle(wanted)
+    def _gate(self, gates: dict[bool, RateLimiter | None], is_far: bool, name: str) -> RateLimiter | None:
+        limits = client_limits.far(self._services.config) if is_far else client_limits.near(self._services.config)
+        tell = functools.partial(log.warning, "%s: %s", name)
+        found = gates[is_far] = client_limits.gate(limits, gates.get(is_far), self._services.now, tell)
         return found
+
+    def _of_session(self, found: HttpSession, is_far: bool) -> RateLimiter | None:
+        return self._gate(found.gates, is_far, f"the client of session {found.session.id} over HTTP")
 
     def admitted(
         self, found: HttpSession, is_far: bool, message: json.Message | json.Batch
     ) -> json.Message | json.Batch:
         """Return the message, or the part of it that may pass. Raises Rejected."""
-        wanted = self._wanted(is_far)
-        if wanted is None:
+        gate = self._of_session(found, is_far)
+        if gate is None:
             return message
-        admitted = self._of_session(found, is_far, wanted).admitted(message, len(found.session.open))
+        admitted = gate.admitted(message, len(found.session.open))
         if isinstance(admitted, json.Batch):
             refused = [each for each in admitted.items if isinstance(each, OverLimit)]
             if refused and len(refused) == len(admitted.items):
@@ -131,23 +119,20 @@ class Gates:
             raise Rejected(429, admitted, admitted.id)
         return admitted
 
-    def _of_session(self, found: HttpSession, is_far: bool, wanted: Limits) -> RateLimiter:
-        return self._gate(found.gates, is_far, wanted, f"the client of session {found.session.id} over HTTP")
-
     def check_stream(self, found: HttpSession, is_far: bool) -> None:
         """Raise Rejected if a session may not open a stream for now; a stream counts as a message."""
-        if wanted := self._wanted(is_far):
-            _check(self._of_session(found, is_far, wanted).asking("message"))
+        if gate := self._of_session(found, is_far):
+            _check(gate.asking("message"))
 
     def check_look(self, is_far: bool) -> None:
         """Raise Rejected if there are too many requests for the daemon's status."""
-        if wanted := self._wanted(is_far):
-            _check(self._gate(self._looks, is_far, wanted, f"/status and /metrics {_door(is_far)}").asking("request"))
+        if gate := self._gate(self._looks, is_far, f"/status and /metrics {_door(is_far)}"):
+            _check(gate.asking("request"))
 
     def check_opening(self, is_far: bool, id: bytes | None = None) -> None:
         """Raise Rejected, for the request of that id, if there are too many new sessions for now."""
-        if wanted := self._wanted(is_far):
-            _check(self._gate(self._doors, is_far, wanted, f"clients {_door(is_far)}").opening(id))
+        if gate := self._gate(self._doors, is_far, f"clients {_door(is_far)}"):
+            _check(gate.opening(id))
 
 
 def _check(refusal: OverLimit | None) -> None:

@@ -50,7 +50,10 @@ class Request:
         self.send = send
         query: bytes = scope["query_string"]
         self.query = parse_qs(query.decode("latin-1")) if query else {}
-        self.server = _server_in(self.raw_path) if "server" in scope.get("path_params", ()) else None
+        self.server = None
+        if "server" in scope.get("path_params", ()):
+            # `/mcp/SERVER`, with or without a final slash; slashes in the name may be sent as %2F.
+            self.server = unquote(self.raw_path.split(b"/", 2)[2].decode("latin-1").removesuffix("/"))
         # The connection's URL is this request's: no other is read before this one is answered.
         self._proven: tuple[str | None, str | None] = (None, None)
         self.target_host = http_messages.target_host(self.connection.url)
@@ -108,11 +111,6 @@ class Request:
     async def refuse_method(self, *allowed: str) -> None:
         """Refuse a request whose method means nothing at its path."""
         await self.refuse(405, f"{self.method} means nothing here", [(b"allow", ", ".join(allowed).encode())])
-
-
-def _server_in(raw_path: bytes) -> str:
-    """Return the server's name in `/mcp/SERVER`, with or without a final slash; slashes in it may be sent as %2F."""
-    return unquote(raw_path.split(b"/", 2)[2].decode("latin-1").removesuffix("/"))
 
 
 class HttpApp:

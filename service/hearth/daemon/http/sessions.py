@@ -51,7 +51,7 @@ class HttpSession:
         # The number of its requests and streams that are being served.
         self.exchanges = 0
         # The rate limiters of this session: True for requests at a port, False for those on the socket.
-        self.gates: dict[bool, RateLimiter] = {}
+        self.gates: dict[bool, RateLimiter | None] = {}
         self.used_at = now()
         # The client has done more than open the session.
         self.is_used = False

@@ -9,6 +9,7 @@ from hearth.daemon.http import http_messages
 from hearth.daemon.http.session_store import SessionJournal
 from hearth.daemon.http.streams import ReplayBuffer, Stream, Total
 from hearth.errors import HearthError
+from hearth.hub.sinks import NullSink
 from hearth.mcp import messages
 from hearth.wire import json
 
@@ -16,14 +17,12 @@ from hearth.wire import json
 REPLAYED = -1
 
 
-class HttpSink:
+class HttpSink(NullSink):
     """Client sink of one session. `limit` bounds the bytes that wait for the reader of one stream.
 
     Clients may resume `resumable` streams; with a `book` the session outlives the daemon. `id` is the name by which
     clients refer to the session. `total` is the size of the replay buffers of all sessions.
     """
-
-    hears_of_owner = False
 
     def __init__(
         self, limit: int, resumable: bool, book: SessionJournal | None = None, id: str = "", total: Total | None = None
@@ -188,11 +187,6 @@ class HttpSink:
 
     def _about(self, tag: int | None) -> Stream:
         return self._streams.get(tag or 0, self.general) if not self.is_single else self.general
-
-    def settled(self, question: str) -> None: ...
-    def owner_changed(self, owner: str, is_owner: bool) -> None: ...
-    def owes(self) -> bool:
-        return False
 
     def close(self) -> None:
         self.end_all()

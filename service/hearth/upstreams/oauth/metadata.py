@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+from hearth.addresses import host_of
 from hearth.config import ServerSpec
 from hearth.errors import LoginFailed
 from hearth.records import Record
@@ -121,14 +122,7 @@ class Authority(Record):
 
 def is_loopback(url: str) -> bool:
     """Tell whether the address is on this machine."""
-    return bool(_LOOPBACK.fullmatch(_host(url)))
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
+    return bool(_LOOPBACK.fullmatch(host_of(url)))
 
 
 def is_safe(url: object, near: bool) -> bool:
@@ -137,7 +131,7 @@ def is_safe(url: object, near: bool) -> bool:
     The address must be encrypted, or on this machine if the server itself is (`near`): a remote server that names an
     address of this machine could make Hearth send requests to any local listener.
     """
-    if not isinstance(url, str) or not _host(url) or any(character <= " " for character in url):
+    if not isinstance(url, str) or not host_of(url) or any(character <= " " for character in url):
         return False
     scheme = urlsplit(url).scheme
     return scheme == "https" if not is_loopback(url) else near and scheme in ("http", "https")
@@ -298,7 +292,7 @@ class AddressPolicy:
     """
 
     def __init__(self, trusted: Iterable[str], resolver: Resolver = resolve) -> None:
-        self._trusted = {host for url in trusted if (host := _host(url))}
+        self._trusted = {host for url in trusted if (host := host_of(url))}
         self._resolve = resolver
         self._allowed: set[Kind] | None = None
 
@@ -309,7 +303,7 @@ class AddressPolicy:
 
     async def check(self, url: str) -> None:
         """Resolve the host of a url and check its addresses. Raises LoginFailed."""
-        host = _host(url)
+        host = host_of(url)
         if host not in self._trusted:
             for address in await self._resolve(host):
                 await self._check_address(host, address)

@@ -16,7 +16,9 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
+
+import msgspec
 
 from hearth.config import ServerSpec
 from hearth.errors import FileAccessError, LoginFailed
@@ -24,7 +26,6 @@ from hearth.host import private_files
 from hearth.host.folders import make_private
 from hearth.host.private_files import FileLock
 from hearth.places import oauth_file
-from hearth.records import Record
 from hearth.secrets.vault import Vault
 
 SIZE_LIMIT_BYTES = 4 * 1024 * 1024
@@ -36,10 +37,18 @@ SKEW_SECONDS = 60.0
 AHEAD_SECONDS = 60.0
 _VERSION = 1
 
-Kept = TypeVar("Kept", bound=Record)
+Kept = TypeVar("Kept", bound="LoginRecord")
 
 
-class Grant(Record):
+class LoginRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Record that is stored as JSON: an object with a member for each field."""
+
+    def replace(self, **changes: Any) -> Self:
+        """Return the same record with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class Grant(LoginRecord, frozen=True, kw_only=True):
     """Tokens of a login. `expires_in` is None if the authorization server does not say.
 
     The secret of a registered client is stored with the tokens that are bound to it: a later registration at the same
@@ -78,7 +87,7 @@ class Grant(Record):
         return self.left(now) <= min(AHEAD_SECONDS, (self.expires_in or 0) / 4)
 
 
-class OAuthClient(Record):
+class OAuthClient(LoginRecord, frozen=True, kw_only=True):
     """OAuth client that Hearth is to an authorization server. `origin`: `configured`, `document` or `registered`."""
 
     client_id: str
@@ -92,7 +101,7 @@ class OAuthClient(Record):
         return f"Client({self.client_id!r})"
 
 
-class Link(Record):
+class Link(LoginRecord, frozen=True, kw_only=True):
     """Login that a server uses. `wanted` are scopes that the server has demanded since; no field is secret."""
 
     server: str
@@ -157,13 +166,9 @@ class Store:
         self.path = oauth_file()
         self._refused = os.path.join(os.path.dirname(self.path), "refused.json")
 
-    def signature(self) -> tuple[int, int] | None:
+    def signature(self) -> private_files.Stamp:
         """Return a value that changes with every login, logout and refresh; None before the first login."""
-        try:
-            found = os.stat(self.path)
-        except OSError:
-            return None
-        return (found.st_mtime_ns, found.st_ino)
+        return private_files.stamp(self.path)
 
     def lock(self, name: str) -> FileLock:
         """Return the lock of that name, not acquired yet."""
@@ -202,7 +207,7 @@ class Store:
             links = self.links()
             change(links)
             kept = dict(list(links.items())[-SERVERS_LIMIT:])
-            _write(self.path, {"version": _VERSION, "servers": {key: _entry(link) for key, link in kept.items()}})
+            _write(self.path, {"version": _VERSION, "servers": msgspec.to_builtins(kept)})
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -288,28 +293,8 @@ def _put_last(links: dict[str, Link], key: str, link: Link) -> None:
     links[key] = link
 
 
-def _entry(record: Record) -> dict[str, object]:
-    return {name: getattr(record, name) for name in record.fields}
-
-
-def _text(record: Record) -> str:
-    return json.dumps(_entry(record))
-
-
-# Types of the records' fields as read from JSON; None is valid where it is the default.
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "obtained_at": (int, float),
-    "expires_in": (int, float),
-    "expires_at": (int, float),
-    "since": (int, float),
-    "logged_in": bool,
-    "renews": bool,
-    "scopes": tuple,
-    "requested": tuple,
-    "granted": tuple,
-    "wanted": tuple,
-    "methods": tuple,
-}
+def _text(record: LoginRecord) -> str:
+    return json.dumps(msgspec.to_builtins(record))
 
 
 def _record(kind: type[Kept], text: str | None) -> Kept | None:
@@ -321,22 +306,7 @@ def _record(kind: type[Kept], text: str | None) -> Kept | None:
 
 def _built(kind: type[Kept], entry: object) -> Kept | None:
     """Build the record; return None for an entry of another version, or one that Hearth did not write."""
-    if not isinstance(entry, dict):
+    try:
+        return msgspec.convert(entry, kind)
+    except msgspec.ValidationError:
         return None
-    values = {name: _tuple(value) for name, value in entry.items() if name in kind.fields}
-    for name in kind.fields:
-        default = getattr(kind, name, _MISSING)
-        value = values.get(name, default)
-        if value is not default and not isinstance(value, _KINDS.get(name, str)):
-            return None
-        if value is _MISSING:
-            return None
-    return kind(**values)
-
-
-_MISSING = object()
-
-
-def _tuple(value: object) -> object:
-    is_texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
-    return tuple(value) if is_texts and isinstance(value, list) else value
