@@ -169,6 +169,8 @@ class Places:
         self.last_policy = os.path.join(state_dir(), "policy", self.key)
         self.roles = os.path.join(state_dir(), "roles", self.key)
         self.trusted = os.path.join(state_dir(), "trusted", self.key)
+        self.agents = os.path.join(state_dir(), "agents", self.key)
+        self.worktrees = os.path.join(state_dir(), "worktrees", self.key)
 
     def _move(self, socket: str) -> None:
         """Use another socket. Lock and registry are beside it, as they are beside the default one."""
@@ -199,6 +201,10 @@ class Places:
     def role_tokens(self) -> str:
         """Return the file with the hashes of role tokens; it need not exist."""
         return os.path.join(self.roles, "tokens.json")
+
+    def agent_tokens(self) -> str:
+        """Return the folder of the token files of running agents; it need not exist."""
+        return os.path.join(self.folder, "agents")
 
     def private_folders(self) -> list[str]:
         """Return the folders that no other user may enter, outermost first."""

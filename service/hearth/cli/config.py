@@ -89,6 +89,8 @@ def show(places: Places, as_json: bool) -> None:
         _show_entry(f"mcpServers.{table.clean(name)}  ({found.server_origin(name)})", config_show.server(spec))
     for name, spec in found.config.packs.items():
         _show_entry(f"packs.{table.clean(name)}", config_show.pack(spec))
+    for name, provider in found.config.agents.providers.items():
+        _show_entry(f"agents.providers.{table.clean(name)}", config_show.provider(provider))
 
 
 def _show_entry(title: str, entry: Mapping[str, Any]) -> None:

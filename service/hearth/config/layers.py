@@ -3,12 +3,12 @@
 Does no I/O. Not loaded when there is nothing to read, for the sake of the daemon's cold start.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hearth.config import schema
-from hearth.config.model import Config, KeyPath, OwnerPolicy, ServerSpec, pack_spec
+from hearth.config.model import AgentSettings, Config, KeyPath, OwnerPolicy, ServerSpec, TeamSettings, pack_spec
 from hearth.config.value_kinds import BadValue, described
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # Variables of Hearth that are not settings.
 OTHER_VARIABLES = frozenset({"HEARTH_CONFIG", "HEARTH_PROFILE", "HEARTH_SOCKET", "HEARTH_FAULTS"})
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+# Records of the tables in schema.TABLES.
+_TABLES: dict[str, Callable[..., object]] = {"owner": OwnerPolicy, "agents": AgentSettings, "team": TeamSettings}
 # Keys that apply to one kind of server only.
 _NEEDS = {
     **dict.fromkeys(("args", "env", "cwd", "memory_max", "cpu_weight"), "command"),
@@ -141,10 +143,29 @@ class Examination:
 
     def _take_table(self, key: str, table: object) -> None:
         if not isinstance(table, dict):
-            self.problem((key,), f"{key} must be a table, not {described(table)}")
+            # Another client may have something else under that name.
+            if not self.is_json or key not in schema.SHARED_TABLES:
+                self.problem((key,), f"{key} must be a table, not {described(table)}")
             return
         for inner, value in table.items():
-            self._take_setting((key, inner), value)
+            if f"{key}.{inner}" == schema.PROVIDERS:
+                self._take_providers(value)
+            else:
+                self._take_setting((key, inner), value)
+
+    def _take_providers(self, table: object) -> None:
+        path = schema.path_of(schema.PROVIDERS)
+        if not isinstance(table, dict):
+            self.problem(path, f"{schema.PROVIDERS} must be a table of providers, not {described(table)}")
+            return
+        found: dict[str, object] = {}
+        for name, entry in table.items():
+            try:
+                found[name] = schema.PROVIDER.check(entry)
+            except BadValue as exc:
+                inner = "".join(f" {part}" for part in exc.at)
+                self.problem((*path, name, *exc.at), f"provider {name!r}:{inner} {exc}")
+        self._settings[schema.PROVIDERS] = MappingProxyType(found)
 
     def _take_setting(self, path: KeyPath, value: object) -> None:
         name = ".".join(map(str, path))
@@ -202,8 +223,9 @@ class Examination:
     def finish(self) -> None:
         """Build the config from the layers."""
         values = {**self._values, **self._settings, "warnings": tuple(self.warnings)}
-        approve = values.pop("owner.approve", OwnerPolicy.approve)
-        values["owner"] = OwnerPolicy(approve=approve)  # type: ignore[arg-type]  # was checked
+        for table, record in _TABLES.items():
+            inner = {key: values.pop(key) for key in [*values] if key.startswith(f"{table}.")}
+            values[table] = record(**{key.removeprefix(f"{table}."): value for key, value in inner.items()})
         self.config = Config(**values)  # type: ignore[arg-type]  # each was checked
         self._refuse_equal_names()
 

@@ -31,6 +31,43 @@ class OwnerPolicy(Record):
     approve: Approval = "never"
 
 
+class ProviderSpec(Record):
+    """Program that speaks the Agent Client Protocol on its standard streams: `[agents.providers.NAME]`."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = _NOTHING
+    title: str | None = None
+
+    def __repr__(self) -> str:
+        # Environment and arguments may carry secrets, and a repr ends up in logs.
+        return f"ProviderSpec({self.command!r})"
+
+
+_NO_PROVIDERS: Mapping[str, ProviderSpec] = MappingProxyType({})
+
+
+class AgentSettings(Record):
+    """Settings of the pack `agents`: `[agents]`."""
+
+    # Provider of an agent that names none; empty: the first one that is installed.
+    default_provider: str = ""
+    wait_timeout: float = 50.0
+    turn_timeout: float = 7200.0
+    idle_close: float = 900.0
+    max_agents: int = 50
+    max_running: int = 16
+    max_depth: int = 4
+    timeline_limit: int = 2000
+    providers: Mapping[str, ProviderSpec] = _NO_PROVIDERS
+
+
+class TeamSettings(Record):
+    """Settings of the pack `team`: `[team]`."""
+
+    file_pr: tuple[str, ...] = ()
+
+
 class OAuthSpec(Record):
     """OAuth settings of one server, beyond what the server announces. Every field is optional."""
 
@@ -134,6 +171,8 @@ class Config(Record):
     search_threshold: int = 40
     log_level: LogLevel = "info"
     owner: OwnerPolicy = OwnerPolicy()
+    agents: AgentSettings = AgentSettings()
+    team: TeamSettings = TeamSettings()
     servers: Mapping[str, ServerSpec] = _NO_SERVERS
     packs: Mapping[str, ServerSpec] = _NO_SERVERS
     path: str = ""

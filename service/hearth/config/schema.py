@@ -6,7 +6,7 @@ The defaults are in the model.
 from collections.abc import Iterable
 
 from hearth.config import value_kinds
-from hearth.config.model import MIB, KeyPath, OAuthSpec
+from hearth.config.model import MIB, KeyPath, OAuthSpec, ProviderSpec
 from hearth.config.value_kinds import ValueKind
 
 # A limit below one ordinary message would refuse all work; a limit above 2 GiB would limit nothing.
@@ -20,6 +20,8 @@ _MOST_AT_ONCE = 65536
 _MOST_A_SECOND = 1_000_000
 # More tools than any client accepts; `mode = "full"` turns search off.
 _MOST_TOOLS = 1_000_000
+# Agents are processes of some hundred MiB each.
+_MOST_AGENTS = 10_000
 # No interpreter starts in less than a few MiB; a number without its unit is refused, or it would kill every server.
 _SMALLEST_MEMORY_BYTES = 4 * MIB
 _LARGEST_MEMORY_BYTES = 2**50
@@ -35,7 +37,7 @@ PACKS_KEY = "packs"
 # Packs by name, each with what it is for. `hearth.packs` has a module for each; a test holds the two equal.
 PACKS = {"hearth": "lets agents look after the daemon: its status, its servers, their logs and restarts"}
 # Settings in a table of their own are named by the table, a dot and the key.
-TABLES = ("owner",)
+TABLES = ("owner", "agents", "team")
 
 TRANSPORTS = ("auto", "http", "sse")
 
@@ -70,7 +72,25 @@ SETTINGS: dict[str, ValueKind] = {
     "search_threshold": value_kinds.count(0, _MOST_TOOLS),
     "log_level": value_kinds.choice("debug", "info", "warning", "error"),
     "owner.approve": value_kinds.choice("always", "never"),
+    "agents.default_provider": value_kinds.text_or_nothing,
+    "agents.wait_timeout": value_kinds.seconds(_SHORTEST_INTERVAL_SECONDS),
+    "agents.turn_timeout": value_kinds.seconds(_SHORTEST_INTERVAL_SECONDS),
+    "agents.idle_close": value_kinds.seconds(),
+    "agents.max_agents": value_kinds.count(1, _MOST_AGENTS),
+    "agents.max_running": value_kinds.count(1, _MOST_AGENTS),
+    "agents.max_depth": value_kinds.count(0, _MOST_AGENTS),
+    "agents.timeline_limit": value_kinds.count(10, _MOST_TOOLS),
+    "team.file_pr": value_kinds.words,
 }
+# Tables of named tables inside a table of settings: only a file can have them.
+PROVIDERS = "agents.providers"
+PROVIDER_KEYS: dict[str, ValueKind] = {
+    "command": value_kinds.text,
+    "args": value_kinds.texts,
+    "env": value_kinds.text_map("a variable", "="),
+    "title": value_kinds.text,
+}
+PROVIDER = value_kinds.table(PROVIDER_KEYS, ProviderSpec, needed=("command",))
 
 # Settings that a running daemon keeps as they were when it started.
 AT_START = frozenset({"listen", "socket_mode"})
@@ -129,6 +149,8 @@ SILENT_CLIENT_KEYS = frozenset({"name", "description", "icon", "gallery"})
 CLIENT_SETTINGS = frozenset({"model"})
 # Settings that other clients have under the same name, with tables in them: opencode's `mode`.
 SHARED_SETTINGS = frozenset({"mode"})
+# Tables that other clients have under the same name, with something else in them.
+SHARED_TABLES = frozenset({"agents", "team"})
 # Keys for the transport in other clients' JSON, besides Hearth's own.
 TRANSPORT_ALIASES = ("type", "transportType")
 # Meaning of their values, without case, `-` and `_`. Values that add nothing to "command" or "url" are `auto`, and so

@@ -9,7 +9,7 @@ from typing import Any
 
 from hearth import secret_patterns
 from hearth.config.layers import Examination
-from hearth.config.model import Config, OAuthSpec, ServerSpec
+from hearth.config.model import Config, OAuthSpec, ProviderSpec, ServerSpec
 from hearth.config.schema import PACK_KEYS, SERVER_KEYS, SETTINGS
 from hearth.masking import MASK
 
@@ -52,6 +52,12 @@ def server(spec: ServerSpec) -> dict[str, Any]:
     return {key: value for key, value in shown.items() if value} | own
 
 
+def provider(spec: ProviderSpec) -> dict[str, Any]:
+    """Return one provider of agents as a file would have it, without its secrets."""
+    shown = {"command": spec.command, "args": masked_arguments(spec.args), "env": masked_values(spec.env)}
+    return {key: value for key, value in {**shown, "title": spec.title}.items() if value}
+
+
 def pack(spec: ServerSpec) -> dict[str, Any]:
     """Return one pack as a file would have it."""
     return {"enabled": not spec.disabled, **{key: getattr(spec, key) for key in PACK_KEYS if key != "enabled"}}
@@ -73,6 +79,7 @@ def document(found: Examination) -> dict[str, Any]:
             name: {**server(spec), "origin": found.server_origin(name)} for name, spec in found.config.servers.items()
         },
         "packs": {name: pack(spec) for name, spec in found.config.packs.items()},
+        "providers": {name: provider(spec) for name, spec in found.config.agents.providers.items()},
         "warnings": list(found.warnings),
     }
 

@@ -195,6 +195,12 @@ def text(value: object) -> str:
 
 
 @ValueKind
+def text_or_nothing(value: object) -> str:
+    """Check a text that may be empty."""
+    return _text(value)
+
+
+@ValueKind
 def url(value: object) -> str:
     """Check an HTTP server's address, on a host or a Unix socket; references may replace parts of it."""
     found = _text(value)
@@ -228,8 +234,8 @@ def _is_web_address(text: str, scheme: str, needs_path: bool) -> bool:
     return is_right and not set("#@ ?") & set(text) and bool(path if needs_path else True)
 
 
-def table(keys: dict[str, ValueKind], record: Callable[..., object]) -> ValueKind:
-    """Return the kind of a table whose keys are known; its value is a record."""
+def table(keys: dict[str, ValueKind], record: Callable[..., object], needed: tuple[str, ...] = ()) -> ValueKind:
+    """Return the kind of a table whose keys are known, and of which some are needed; its value is a record."""
 
     def check(value: object) -> object:
         if not isinstance(value, dict):
@@ -242,6 +248,9 @@ def table(keys: dict[str, ValueKind], record: Callable[..., object]) -> ValueKin
                 found[name] = keys[name].check(item)
             except BadValue as exc:
                 raise BadValue(str(exc), name, *exc.at) from exc
+        for name in needed:
+            if name not in found:
+                raise BadValue(f"needs a {name}")
         return record(**found)
 
     return ValueKind(check)
@@ -255,6 +264,19 @@ def _check_texts(value: object) -> tuple[str, ...]:
 
 # List of texts, which may be empty.
 texts = ValueKind(_check_texts)
+
+
+def _shell_words(text: str) -> object:
+    import shlex
+
+    try:
+        return shlex.split(text)
+    except ValueError:  # an open quotation: for the check to refuse
+        return text
+
+
+# Words of a command; in a variable they are separated as a shell does.
+words = ValueKind(_check_texts, _shell_words)
 
 
 @ValueKind

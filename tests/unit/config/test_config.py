@@ -10,7 +10,7 @@ from config_reading import config_of, examined
 
 from hearth import config
 from hearth.config import Config, OAuthSpec, ServerSpec
-from hearth.config.model import HEARTHS_OWN_KEYS
+from hearth.config.model import HEARTHS_OWN_KEYS, AgentSettings, ProviderSpec, TeamSettings
 from hearth.errors import ConfigError
 from hearth.paths import Places
 
@@ -151,6 +151,15 @@ def test_every_setting_has_a_variable() -> None:
         "HEARTH_SEARCH_THRESHOLD": "13",
         "HEARTH_LOG_LEVEL": "debug",
         "HEARTH_OWNER_APPROVE": "always",
+        "HEARTH_AGENTS_DEFAULT_PROVIDER": "codex",
+        "HEARTH_AGENTS_WAIT_TIMEOUT": "20",
+        "HEARTH_AGENTS_TURN_TIMEOUT": "21",
+        "HEARTH_AGENTS_IDLE_CLOSE": "22",
+        "HEARTH_AGENTS_MAX_AGENTS": "23",
+        "HEARTH_AGENTS_MAX_RUNNING": "24",
+        "HEARTH_AGENTS_MAX_DEPTH": "25",
+        "HEARTH_AGENTS_TIMELINE_LIMIT": "26",
+        "HEARTH_TEAM_FILE_PR": "gh pr create '{title} x'",
     }
     found = config_of("", environ=variables)
     expected = Config(
@@ -184,12 +193,29 @@ def test_every_setting_has_a_variable() -> None:
         search_threshold=13,
         log_level="debug",
         owner=config.OwnerPolicy(approve="always"),
+        agents=AgentSettings(
+            default_provider="codex",
+            wait_timeout=20.0,
+            turn_timeout=21.0,
+            idle_close=22.0,
+            max_agents=23,
+            max_running=24,
+            max_depth=25,
+            timeline_limit=26,
+        ),
+        team=TeamSettings(file_pr=("gh", "pr", "create", "{title} x")),
         path="config.toml",
         hash=found.hash,
     )
     assert found == expected
     unchanged = {name for name in Config.fields if getattr(found, name) == getattr(Config(), name)}
     assert unchanged == {"servers", "packs", "warnings"}
+
+
+def test_providers_of_agents_are_named_tables_with_a_command() -> None:
+    text = "[agents.providers.mine]\ncommand = 'my-agent'\nargs = ['--acp']\n[agents.providers.mine.env]\nA = 'b'"
+    providers = config_of(text).agents.providers
+    assert dict(providers) == {"mine": ProviderSpec(command="my-agent", args=("--acp",), env={"A": "b"})}
 
 
 def test_an_empty_variable_counts_as_not_set() -> None:

@@ -15,6 +15,12 @@ TOML_PROBLEMS = {
     "[owner]\naprove = 'never'": "2: key 'owner.aprove' is not known; did you mean 'owner.approve'?",
     "'owner.approve' = 'never'": "1: key 'owner.approve' is not known; write 'approve' inside the table 'owner'",
     "owner = 3": "1: owner must be a table, not 3",
+    "agents.providers = 3": "1: agents.providers must be a table of providers, not 3",
+    "agents.providers.a = 3": "1: provider 'a': must be a table, not a number: put it in quotes",
+    "[agents.providers.a]\nargs = ['x']": "1: provider 'a': needs a command",
+    "[agents.providers.a]\ncommand = 'x'\nargs = 3": (
+        "3: provider 'a': args must be a list of texts, not a number: put it in quotes"
+    ),
     "mcpServers = []": "1: mcpServers must be a table of servers, not a list",
     "idle_timeout = true": f"1: idle_timeout {SECONDS} true",
     "idle_timeout = '60'": f"1: idle_timeout {SECONDS} '60'",
