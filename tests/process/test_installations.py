@@ -14,7 +14,7 @@ import pytest
 from support.clients import text_of
 from support.daemon import Scratch, handing_over, server
 from support.installation import Installation
-from support.kernel import BOUND_SECONDS, is_gone, until
+from support.kernel import BOUND_SECONDS, pids_at_home, until
 
 HEARTH = os.path.join(os.path.dirname(sys.executable), "hearth")
 
@@ -80,12 +80,13 @@ def test_an_installed_unit_of_before_starts_the_daemon(scratch: Scratch) -> None
 
 def test_a_running_bridge_of_before_starts_the_daemon(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")})
-    pid = scratch.start("--profile", "mcp", "--detach", command=FORMER).pid
+    scratch.start("--profile", "mcp", "--detach", command=FORMER)
     client = scratch.frames().initialized()
     assert text_of(client.call("echo__echo", text="hello")) == "hello"
     assert client.control("shutdown")[0]["ok"] is True
     client.close()
-    until(lambda: is_gone(pid), "the daemon is gone")
+    # The orphan reaper ends after the daemon, and is no child of this process.
+    until(lambda: not pids_at_home(str(scratch.home)), "daemon and orphan reaper are gone")
 
 
 def test_a_signal_ends_a_daemon_of_the_former_name(scratch: Scratch) -> None:
