@@ -20,6 +20,7 @@ from hearth.upstreams.client_context import ClientContext, Location
 from hearth.wire import json
 
 if TYPE_CHECKING:
+    from hearth.hub.authorization.decided_call import Standing
     from hearth.hub.calls import Call
     from hearth.hub.catalog import View
     from hearth.hub.subscriptions import ListenStream
@@ -80,6 +81,8 @@ class Session:
         self.role: str | None = None
         self.token_role: str | None = None
         self.agent_id: str | None = None
+        # Role and policy by which the guard decides about its calls, as long as they stay the same.
+        self.standing: Standing | None = None
         # Whether the session belongs to an agent that Hearth started: such a session is never the owner.
         self.is_agent = False
         self.cwd: str | None = None
@@ -145,6 +148,7 @@ class Session:
     ) -> None:
         """Record what the wire knows of the client. A claimed agent id does not replace a proven one."""
         self.pid, self.cwd, self.client_id, self.role = pid, cwd, client_id, role
+        self.standing = None
         if not self.is_agent:
             self.agent_id = agent_id
 
@@ -153,8 +157,12 @@ class Session:
         self.token_role = role
         if agent_id is not None:
             self.agent_id, self.is_agent = agent_id, True
-        # The offered lists depend on the role.
-        self.view = None
+        # The offered lists and every decision depend on the role.
+        self.view = self.standing = None
+
+    def stand(self, standing: "Standing") -> None:
+        """Record the role and the policy by which its next calls are decided."""
+        self.standing = standing
 
     @property
     def proven(self) -> Proven:
