@@ -20,6 +20,7 @@ from hearth.upstreams.client_context import ClientContext, Location
 from hearth.wire import json
 
 if TYPE_CHECKING:
+    from hearth.hub.authorization.decided_call import Standing
     from hearth.hub.calls import Call
     from hearth.hub.catalog import View
     from hearth.hub.subscriptions import ListenStream
@@ -81,6 +82,8 @@ class Session:
         self.role: str | None = None
         self.token_role: str | None = None
         self.agent_id: str | None = None
+        # Role and policy by which the guard decides about its calls, as long as they stay the same.
+        self.standing: Standing | None = None
         # Whether the session belongs to an agent that Hearth started: such a session is never the owner.
         self.is_agent = False
         self.cwd: str | None = None
@@ -146,6 +149,7 @@ class Session:
     ) -> None:
         """Record what the wire knows of the client. A claim does not replace an agent's proven id and folder."""
         self.pid, self.cwd, self.client_id, self.role = pid, self.cwd or cwd, client_id, role
+        self.standing = None
         if not self.is_agent:
             self.agent_id = agent_id
 
@@ -156,8 +160,12 @@ class Session:
             self.agent_id, self.is_agent, self.principal = agent_id, True, agent_principal(agent_id)
             # Wherever its client moves, an agent stays under the policy of its project.
             self.cwd = cwd
-        # The offered lists depend on the role.
-        self.view = None
+        # The offered lists and every decision depend on the role.
+        self.view = self.standing = None
+
+    def stand(self, standing: "Standing") -> None:
+        """Record the role and the policy by which its next calls are decided."""
+        self.standing = standing
 
     @property
     def proven(self) -> Proven:

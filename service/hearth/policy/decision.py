@@ -74,6 +74,13 @@ class _Plan(NamedTuple):
     is_scanned: bool = False
 
 
+class ByName(NamedTuple):
+    """Decision to allow a tool by its name. `is_scanned`: `decide` must be asked if `mentions` finds something."""
+
+    decision: Decision
+    is_scanned: bool
+
+
 class _Unreadable(Exception):
     """Error for arguments that are not decoded: a phrase to follow "the arguments"."""
 
@@ -99,6 +106,18 @@ def decide(
 
 
 # --- by name
+
+
+def allowed_by_name(policy: Policy, role: str, server: str, tool: str) -> ByName | None:
+    """Return the decision if it is to allow the tool of a server, whatever its arguments are; else None."""
+    plan = policy.plans.get((role, server, tool)) or _plan(policy, role, server, tool)
+    if plan.finally_.outcome != "allow" or plan.steps or plan.is_guarded:
+        return None
+    found = ByName(plan.finally_, plan.is_scanned)
+    if policy.narrowed_by is not None:
+        narrower = allowed_by_name(policy.narrowed_by, role, server, tool)
+        return None if narrower is None else found._replace(is_scanned=found.is_scanned or narrower.is_scanned)
+    return found
 
 
 def _plan(policy: Policy, role: str, server: str | None, tool: str) -> _Plan:

@@ -142,13 +142,28 @@ def test_reading_tools_are_not_guarded() -> None:
     assert guard.is_guarded(None, "Unheard")
 
 
-@pytest.mark.parametrize("raw", [b'{"p": ".HEARTH/x"}', b'{"p": ".he\\u0061rth"}', b'{"p": "~/.claude/settings.json"}'])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"p": ".HEARTH/x"}',
+        b'{"p": ".he\\u0061rth"}',
+        b'{"p": "h\\u0065arth"}',
+        b'{"p": "~/.claude/settings.json"}',
+        b'{"p": ".Codex"}',
+        b'{"p": "x.gemini"}',
+        b'{"p": "/Hearth"}',
+        b'{"p": "C:\\\\hearth"}',
+        b'{"p": "HEARTH~1"}',
+    ],
+)
 def test_raw_arguments_that_may_name_a_protected_file_are_noticed(raw: bytes) -> None:
     assert guard.mentions(raw)
 
 
 def test_ordinary_arguments_are_not_looked_at() -> None:
     assert not guard.mentions(b'{"path": "src/a.py", "content": "hearth and settings, 100 \\u2013 200"}')
+    assert not guard.mentions(b'{"text": "a hearth and what .else there is"}')
+    assert not guard.mentions(b'{"text": "the hearth"}')
 
 
 def test_more_names_than_anybody_needs_are_refused(project: Path, policy_path: str) -> None:

@@ -14,17 +14,17 @@ The rules:
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from hearth.errors import HearthError, Refused
 from hearth.hub.agent_directory import AgentDirectory
 from hearth.hub.authorization.approvals import Approval, Approvals
-from hearth.hub.authorization.decided_call import Permit, Recorder, digest_of
+from hearth.hub.authorization.decided_call import Permit, Recorder, Standing, ToolName, digest_of, kept
 from hearth.hub.authorization.own_tools import HOOK, PERMISSION, OnAsked, OwnTools, denied
 from hearth.hub.authorization.pending import HUMAN, Asker, Settlement
-from hearth.hub.authorization.permit import Postponed
+from hearth.hub.authorization.permit import CallPermit, Postponed
 from hearth.hub.calls import Call
 from hearth.hub.catalog import NotForRole, Target
 from hearth.hub.sessions import POLICY_SERVER, Proven, Session, agent_principal
@@ -32,9 +32,10 @@ from hearth.mcp import versions
 from hearth.mcp.catalog import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
 from hearth.mcp.search_tools import ToolFailure
 from hearth.policy.agent_modes import AGENT_MODE, arguments_of
-from hearth.policy.decision import decide, sees
+from hearth.policy.decision import allowed_by_name, decide, sees
 from hearth.policy.grants import ONCE, GrantKey
-from hearth.policy.model import NOT_IN_ROLE, Decision, Kind, Policy, Role
+from hearth.policy.guard import mentions
+from hearth.policy.model import BUILT_IN, NOT_IN_ROLE, Decision, Kind, Policy, Role
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 
@@ -184,10 +185,10 @@ class Guard:
 
     def refusal(self, session: Session, exposed: str, server: str, tool: str) -> HearthError:
         """Return the error for a call of a tool that the session's role may not see, and record it."""
-        role, policy = self.role_name(session), self.policy_for(session.cwd)
-        decision = Decision("deny", "", NOT_IN_ROLE, policy.path)
-        Permit(self, policy, session, role, server, tool, b"", decision).end("denied")
-        return NotForRole("tool", exposed, role)
+        standing = self._standing(session)
+        decision = Decision("deny", "", NOT_IN_ROLE, standing.policy.path)
+        Permit(standing, (server, tool), b"", decision, monotonic()).end("denied")
+        return NotForRole("tool", exposed, standing.role)
 
     def serves(self, session: Session, server: Server) -> bool:
         """Tell whether a server exists for a session at all: the built-in one does for leads and people only."""
@@ -209,51 +210,62 @@ class Guard:
 
     def authorize(self, call: Call, target: Target | None) -> None:
         """Authorize a request whose target is known. Raises NotForRole, CallDenied, and Postponed for an approval."""
-        now = time.monotonic()
+        now = monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
             self._look()
         if target is None:
             # Hearth answers it, from lists that are filtered.
             return
-        session, server = call.session, target.server
-        if call.method != "tools/call":
+        request, server = call.request, target.server
+        session = request.session
+        if request.method != "tools/call":
             self._authorize_other(call, session, target)
             return
-        tool = values.text(target.changes.get("name")) or ""
-        former = call.permit if isinstance(call.permit, Permit) else None
-        if former is not None and former.fits(self.policy_for(session.cwd), server.name, tool):
+        standing = session.standing
+        if standing is None or standing.base is not self.policy or standing.projects is not self.projects:
+            standing = self._standing(session)
+            session.stand(standing)
+        name = target.tool or (server.name, values.text(target.changes.get("name")) or "")
+        former = call.permit
+        if former is not None and former.fits(standing, name):
             return
-        permit = self._permit(call, session, server, tool)
-        outcome = permit.decision.outcome
+        arguments = bytes(request.params.get("arguments", b"{}"))
+        known = standing.by_name.get(name)
+        if known is not None and not (known.is_scanned and mentions(arguments)):
+            decision = known.decision
+        else:
+            decision = self._decide(standing, name, arguments, session.cwd)
+        permit = Permit(standing, name, kept(arguments), decision, now)
+        outcome = decision.outcome
         if outcome == "allow":
             call.allow(permit)
         elif outcome == "deny":
             permit.end("denied")
-            if permit.decision.reason == "role":
-                raise NotForRole("tool", tool, permit.role)
-            raise CallDenied(denied(permit.decision.reason), call.era)
+            if decision.reason == NOT_IN_ROLE:
+                raise NotForRole("tool", name[1], standing.role)
+            raise CallDenied(denied(decision.reason), call.era)
         else:
             self._ask(call, permit, former, server)
 
-    def _permit(self, call: Call, session: Session, server: Server, tool: str) -> Permit:
-        role_name, policy = self.role_name(session), self.policy_for(session.cwd)
-        arguments = bytes(call.request.params.get("arguments", b"{}"))
-        if server.name == POLICY_SERVER:
-            role = policy.roles.get(role_name)
-            allowed = role is not None and (role.lead or role.human)
-            decision = Decision("allow" if allowed else "deny", "", "" if allowed else "role", "built in")
-        elif role_name not in policy.roles:
-            decision = Decision("deny", "", "role", policy.path)
-        else:
-            decision = decide(policy, role_name, server.name, tool, arguments, session.cwd)
-        return Permit(self, policy, session, role_name, server.name, tool, arguments, decision)
+    def _standing(self, session: Session) -> Standing:
+        return Standing(self, self.policy_for(session.cwd), session, self.role_name(session))
 
-    def _ask(self, call: Call, permit: Permit, former: Permit | None, server: Server) -> None:
+    def _decide(self, standing: Standing, name: ToolName, arguments: bytes, workspace: str | None) -> Decision:
+        policy, role = standing.policy, standing.policy.roles.get(standing.role)
+        if name[0] == POLICY_SERVER:
+            allowed = role is not None and (role.lead or role.human)
+            return Decision("allow" if allowed else "deny", "", "" if allowed else NOT_IN_ROLE, BUILT_IN)
+        if role is None:
+            return Decision("deny", "", NOT_IN_ROLE, policy.path)
+        standing.know(name, allowed_by_name(policy, standing.role, *name))
+        return decide(policy, standing.role, *name, arguments, workspace)
+
+    def _ask(self, call: Call, permit: Permit, former: CallPermit | None, server: Server) -> None:
         """Use a grant that fits the call. Raises Postponed if there is none."""
         permit.key = self._key(permit, server)
         grants, is_for_person = self.approvals.grants, permit.decision.level == HUMAN
-        used = former.grant if former is not None and former.key == permit.key else None
+        used = former.grant if isinstance(former, Permit) and former.key == permit.key else None
         if used is not None and used.scope == ONCE and (used.is_persons or not is_for_person):
             # Used up by this very call, which has waited since. Other grants may have been revoked meanwhile.
             permit.grant = used

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from hearth.errors import FileAccessError, Refused
 from hearth.hub.authorization.approvals import Approval
-from hearth.hub.authorization.decided_call import Permit
+from hearth.hub.authorization.decided_call import Permit, Standing, kept
 from hearth.hub.authorization.pending import HUMAN, Asker
 from hearth.policy.agent_modes import AGENT_MODE, for_person
 from hearth.policy.decision import decide
@@ -57,11 +57,11 @@ class OwnTools:
         way: str = HOOK,
     ) -> tuple[bool, str]:
         """Decide a question, and wait for an approval; return whether it is allowed, and the reason if not."""
-        policy = self._guard.policy_for(asker.origin)
-        decision = decide(policy, asker.role, server, tool, arguments, asker.workspace)
+        standing = Standing(self._guard, self._guard.policy_for(asker.origin), asker, asker.role)
+        decision = decide(standing.policy, asker.role, server, tool, arguments, asker.workspace)
         if server is None and tool == AGENT_MODE:
             decision = for_person(decision)
-        permit = Permit(self._guard, policy, asker, asker.role, server or "", tool, arguments, decision)
+        permit = Permit(standing, (server or "", tool), kept(arguments), decision, monotonic())
         allowed, reason = decision.outcome == "allow", denied(decision.reason)
         if decision.outcome == "ask":
             allowed, reason = await self._approved(permit, arguments, seconds, on_asked, way)
