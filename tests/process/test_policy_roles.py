@@ -36,6 +36,19 @@ def test_a_denied_call_is_a_result_that_the_model_can_read(team: Team) -> None:
     assert result["content"][0]["text"] == "denied by policy: adding is not for devs"
 
 
+def test_a_tool_that_was_allowed_before_is_decided_again_for_each_call(team: Team) -> None:
+    dev = team.client()
+    for _ in range(2):
+        assert dev.call("echo__echo", text="x")["result"]["content"][0]["text"] == "x"
+    guarded = dev.call("echo__echo", text="x", path=str(team.policy))["result"]["content"][0]["text"]
+    assert guarded.startswith("denied by policy: no agent may do this")
+    assert dev.call("echo__echo", text="x")["result"]["content"][0]["text"] == "x"
+    team.apply(TEAM + '[[rules]]\ntool = "echo__echo"\ndecide = "deny"\nreason = "no more echoes"\n')
+    assert dev.call("echo__echo", text="x")["result"]["content"][0]["text"] == "denied by policy: no more echoes"
+    team.apply(TEAM)
+    assert dev.call("echo__echo", text="x")["result"]["content"][0]["text"] == "x"
+
+
 def test_raw_lines_have_the_default_role(team: Team) -> None:
     client = team.scratch.lines()
     client.initialize()

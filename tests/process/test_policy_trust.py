@@ -39,6 +39,7 @@ def sees_echo(client: FramesClient) -> bool:
 def test_a_trusted_project_narrows_lists_and_calls_of_sessions_in_it_only(team: Team, project: Path) -> None:
     inside, outside = team.client(cwd=str(project)), team.client()
     assert sees_echo(inside) and sees_echo(outside)
+    assert inside.call("echo__echo", text="x")["result"]["content"][0]["text"] == "x"
     done = team.person("policy", "trust", str(project), "--yes")
     assert done.returncode == 0, done.stderr
     until(lambda: not sees_echo(inside), "the project's policy counts")

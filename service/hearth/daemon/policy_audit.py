@@ -4,10 +4,11 @@ Without `[audit] enabled` only decisions of leads and people are recorded: those
 """
 
 import time
+from collections.abc import Callable
 
-from hearth.hub.authorization.approvals import Approval, Asker
+from hearth.hub.authorization.approvals import Approval
 from hearth.hub.authorization.decided_call import Permit
-from hearth.hub.authorization.pending import Settlement
+from hearth.hub.authorization.pending import Asker, Settlement
 from hearth.policy.audit import AuditLog
 from hearth.policy.audit_files import AuditEntry
 from hearth.policy.model import AuditSettings
@@ -23,12 +24,9 @@ class AuditRecorder:
     def apply(self, settings: AuditSettings) -> None:
         """Apply the settings of the policy in force."""
         self._is_enabled = settings.enabled
+        # Records a finished or refused call; every call ends here.
+        self.call: Callable[[Permit], None] = self._log.record if settings.enabled else _forget
         self._log.set_limits(settings.days, settings.size)
-
-    def call(self, permit: Permit) -> None:
-        """Record a finished or refused call."""
-        if self._is_enabled:
-            self._log.record(permit)
 
     async def approval(self, approval: Approval, outcome: Settlement) -> None:
         """Record the end of an approval; return when it is on disk. Raises FileAccessError."""
@@ -69,3 +67,7 @@ class AuditRecorder:
                 outcome=outcome,
             )
         )
+
+
+def _forget(permit: Permit) -> None:
+    """Record nothing."""

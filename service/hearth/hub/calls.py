@@ -307,7 +307,7 @@ class Call:
                 self._withdraw_questions()
             (request.batch or session.sink).answer(request.tag, payload, keep, drop)
             if self.permit is not None:
-                self.permit.finished(payload)
+                self.permit.finished(messages.is_error(payload, request.id))
             if EVENTS.is_followed:
                 EVENTS.call_finished(request, self.attempt, payload)
             return True
@@ -323,7 +323,7 @@ class Call:
         self.give_up(reason)
         (request.batch or request.session.sink).finish(request.tag)
         if self.permit is not None:
-            self.permit.finished(None)
+            self.permit.cancelled()
         if EVENTS.is_followed:
             EVENTS.call_finished(request, self.attempt, None)
 

@@ -32,6 +32,8 @@ class Target(NamedTuple):
     changes: dict[str, Raw]
     # Name of what may not run twice; None if it may.
     unrepeatable: str | None = None
+    # The names of the server and of its tool, if it is a tool from a list.
+    tool: tuple[str, str] | None = None
 
 
 class Offer(NamedTuple):
@@ -45,7 +47,8 @@ class Offer(NamedTuple):
 
 def _offer(server: Server, item: Item, exposed: str) -> Offer:
     changes = {item.kind.key: Raw(item.wire_name)}
-    return Offer(server, item, exposed, Target(server, changes, None if item.safe_to_repeat else item.name))
+    tool = (server.name, item.name) if item.kind is TOOLS else None
+    return Offer(server, item, exposed, Target(server, changes, None if item.safe_to_repeat else item.name, tool))
 
 
 class NotForRole(MessageError):

@@ -91,6 +91,8 @@ class AuditLog:
         # Set while there is work; `_urgent` ends the gathering and the pause between attempts.
         self._wake = threading.Event()
         self._urgent = threading.Event()
+        # The state of `_wake`: asking an event costs a call of Python code, and every entry would have to ask.
+        self._is_awake = False
         self._is_closing = False
         self._is_failing = False
         self._warned_at = 0.0
@@ -106,7 +108,7 @@ class AuditLog:
             self.lost += 1
             return
         self._queue.append(entry)
-        if not self._wake.is_set():
+        if not self._is_awake:
             self._start()
 
     async def record_durably(self, entry: AuditEntry) -> None:
@@ -149,6 +151,7 @@ class AuditLog:
             log.error("audit log not closed folder=%s unwritten=%d", self.folder, len(self._queue))
 
     def _start(self) -> None:
+        self._is_awake = True
         self._wake.set()
         if self._thread is None:
             # Not joined at the interpreter's end: a disk that hangs must not keep the process.
@@ -203,6 +206,7 @@ class AuditLog:
         # Cleared before the queue is read: an entry that comes in between sets it again.
         self._urgent.clear()
         self._wake.clear()
+        self._is_awake = False
 
     def _write_queued(self) -> None:
         """Write the queue to its end, in batches. Raises FileAccessError; then only durable entries have left it."""

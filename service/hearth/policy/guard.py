@@ -36,8 +36,9 @@ _REMARKS = frozenset({"description", "justification"})
 _PATCHED = re.compile(
     r"^(?:\*\*\* (?:Add|Update|Delete) File:|\*\*\* Move to:|(?:---|\+\+\+) (?:[ab]/)?)([^\n]+)$", re.MULTILINE
 )
-# Parts of raw JSON without which it names no protected file; an escape may hide a letter.
-_RAW_TRIGGERS = (".hearth", "/hearth", "\\hearth", "hearth~", ".claude", ".codex", ".gemini", "\\u00")
+# Parts of raw JSON without which it names no file of Hearth's.
+_OWN_TRIGGERS = (".hearth", "/hearth", "\\hearth", "hearth~")
+_DOT, _SLASH, _BACKSLASH, _TILDE = b"./\\~"
 # Names in one call that are looked at closely. No granted call has more; one with more is refused.
 _NAMES_LIMIT = 1000
 
@@ -88,12 +89,18 @@ def is_guarded(server: str | None, tool: str) -> bool:
 
 def mentions(arguments: bytes) -> bool:
     """Tell whether raw arguments may name a protected file: a quick look at every call of a server's tool."""
-    # A search in a text takes a fifth of the time of one in bytes, and a loop half of that of a generator.
+    has_dot, has_escape = _DOT in arguments, _BACKSLASH in arguments
+    if not (has_dot or has_escape or _SLASH in arguments or _TILDE in arguments):
+        # Most ids and phrases: the search for a byte costs a tenth of the search for a word.
+        return False
+    # A search in a text takes a fifth of the time of one in bytes.
     lowered = arguments.decode("latin-1").lower()
-    for trigger in _RAW_TRIGGERS:  # noqa: SIM110
-        if trigger in lowered:
-            return True
-    return False
+    if "hearth" in lowered and any(trigger in lowered for trigger in _OWN_TRIGGERS):
+        return True
+    if has_dot and (".claude" in lowered or ".codex" in lowered or ".gemini" in lowered):
+        return True
+    # An escape may hide a letter.
+    return has_escape and "\\u00" in lowered
 
 
 def refusal(

@@ -142,13 +142,28 @@ def test_reading_tools_are_not_guarded() -> None:
     assert guard.is_guarded(None, "Unheard")
 
 
-@pytest.mark.parametrize("raw", [b'{"p": ".HEARTH/x"}', b'{"p": ".he\\u0061rth"}', b'{"p": "~/.claude/settings.json"}'])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"p": ".HEARTH/x"}',
+        b'{"p": ".he\\u0061rth"}',
+        b'{"p": "h\\u0065arth"}',
+        b'{"p": "~/.claude/settings.json"}',
+        b'{"p": ".Codex"}',
+        b'{"p": "x.gemini"}',
+        b'{"p": "/Hearth"}',
+        b'{"p": "C:\\\\hearth"}',
+        b'{"p": "HEARTH~1"}',
+    ],
+)
 def test_raw_arguments_that_may_name_a_protected_file_are_noticed(raw: bytes) -> None:
     assert guard.mentions(raw)
 
 
 def test_ordinary_arguments_are_not_looked_at() -> None:
     assert not guard.mentions(b'{"path": "src/a.py", "content": "hearth and settings, 100 \\u2013 200"}')
+    assert not guard.mentions(b'{"text": "a hearth and what .else there is"}')
+    assert not guard.mentions(b'{"text": "the hearth"}')
 
 
 def test_more_names_than_anybody_needs_are_refused(project: Path, policy_path: str) -> None:
@@ -191,3 +206,23 @@ def test_names_for_the_home_are_expanded(home: Path) -> None:
         assert expanded(path) == f"{home}/x"
     assert expanded("~other/x") == "~other/x"
     assert expanded("$XDG_CONFIG_HOME/x") == f"{home}/.config/x"
+
+
+def test_worktrees_of_agents_are_no_part_of_the_state(home: Path, policy_path: str) -> None:
+    state = home / ".local" / "state" / "hearth"
+    worktree = state / "worktrees" / "mcp" / "0a1b" / "fix-login"
+    (worktree / "src").mkdir(parents=True)
+    for path in ("src/a.py", str(worktree / "src" / "a.py"), "~/.local/state/hearth/worktrees/mcp/0a1b/fix-login/x"):
+        assert not refused(worktree, policy_path, "Write", file_path=path)
+    assert not refused(worktree, policy_path, "Bash", command="git commit -am x && tee src/a.py")
+    for path in (
+        ".hearth/policy.toml",
+        ".claude/settings.json",
+        "../../x",
+        "../../../../grants/mcp",
+        str(state),
+    ):
+        assert refused(worktree, policy_path, "Write", file_path=path), path
+    (worktree / "link").symlink_to(state / "grants")
+    assert refused(worktree, policy_path, "Write", file_path="link/mcp")
+    assert refused(worktree, policy_path, "Bash", command="rm -rf ../../../../roles")

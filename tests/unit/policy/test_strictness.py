@@ -7,7 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hearth.policy.decision import decide, sees
+from hearth.policy.decision import allowed_by_name, decide, sees
+from hearth.policy.guard import mentions
 from hearth.policy.loader import narrow, parse
 from hearth.policy.model import Decision, Policy, stricter
 
@@ -84,6 +85,26 @@ def test_one_more_rule_that_denies_never_loosens(project: Path, mine: Policy, su
     rule = parse("/x/policy.toml", text.encode()).rules[0]
     before, after = decided(mine, call, project), decided(mine.replace(rules=(rule, *mine.rules)), call, project)
     assert stricter(before, after)[:2] == after[:2], (call, before, after)
+
+
+RAW = [b"{}", b"not even JSON", b'{"path": ".hearth/policy.toml"}', b'{"path": "src/a.py"}', b'{"a": 1, "a": 2}']
+
+
+@bounded
+@given(
+    mine=policies("/x/policy.toml"),
+    theirs=st.none() | policies("/w/.hearth/policy.toml"),
+    call=st.sampled_from([call for call in CALLS if call[0] is not None]),
+    raw=st.sampled_from(RAW),
+)
+def test_what_is_allowed_by_name_is_what_the_call_would_be_decided_to(
+    project: Path, mine: Policy, theirs: Policy | None, call: tuple, raw: bytes
+) -> None:
+    policy = mine if theirs is None else narrow(mine, theirs)
+    found = allowed_by_name(policy, "dev", call[0], call[1])
+    if found is not None and not (found.is_scanned and mentions(raw)):
+        assert decide(policy, "dev", call[0], call[1], raw, str(project)) == found.decision
+        assert found.decision.outcome == "allow"
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: ascii(call)[:60])

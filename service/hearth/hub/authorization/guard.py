@@ -14,24 +14,28 @@ The rules:
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING
 
-from hearth.errors import FileAccessError, HearthError, Refused
-from hearth.hub.authorization.approvals import HUMAN, Approval, Approvals, Asker
-from hearth.hub.authorization.decided_call import Permit, Recorder, digest_of
-from hearth.hub.authorization.pending import Settlement
-from hearth.hub.authorization.permit import Postponed
+from hearth.errors import HearthError, Refused
+from hearth.hub.agent_directory import AgentDirectory
+from hearth.hub.authorization.approvals import Approval, Approvals
+from hearth.hub.authorization.decided_call import Permit, Recorder, Standing, ToolName, digest_of, kept
+from hearth.hub.authorization.own_tools import HOOK, PERMISSION, OnAsked, OwnTools, denied
+from hearth.hub.authorization.pending import HUMAN, Asker, Settlement
+from hearth.hub.authorization.permit import CallPermit, Postponed
 from hearth.hub.calls import Call
 from hearth.hub.catalog import NotForRole, Target
-from hearth.hub.sessions import POLICY_SERVER, Session
+from hearth.hub.sessions import POLICY_SERVER, Proven, Session, agent_principal
 from hearth.mcp import versions
 from hearth.mcp.catalog import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
 from hearth.mcp.search_tools import ToolFailure
-from hearth.policy.decision import decide, sees
+from hearth.policy.agent_modes import AGENT_MODE, arguments_of
+from hearth.policy.decision import allowed_by_name, decide, sees
 from hearth.policy.grants import ONCE, GrantKey
-from hearth.policy.model import NOT_IN_ROLE, Decision, Kind, Policy, Role
+from hearth.policy.guard import mentions
+from hearth.policy.model import BUILT_IN, NOT_IN_ROLE, Decision, Kind, Policy, Role
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 
@@ -78,12 +82,16 @@ class Guard:
         recorder: Recorder,
         tokens: "RoleTokens",
         look: Callable[[], None] = lambda: None,
+        agents: Callable[[], AgentDirectory | None] = lambda: None,
     ) -> None:
         self.policy = policy
         self.approvals = approvals
         approvals.roles = self
         self.recorder = recorder
         self._tokens = tokens
+        self._own_tools = OwnTools(self)
+        # Returns the directory of agents, if there is one.
+        self.agents = agents
         self._look = look
         self._look_at = 0.0
         # Policies of trusted projects, if there are any.
@@ -106,24 +114,37 @@ class Guard:
         """Return a session's role; None if the policy no longer has it: then nothing is allowed."""
         return self.policy_for(session.cwd).roles.get(self.role_name(session))
 
-    def admit(self, claimed: str | None, token: str | None) -> tuple[str | None, str | None]:
-        """Return the role and agent id that a token proves, for a session that begins. Raises Refused."""
+    def may_start(self, session: Session, role: str) -> bool:
+        """Tell whether a session may create agents of a role (`may_start`)."""
+        mine = self.role(session)
+        return mine is not None and role in mine.may_start
+
+    def admit(self, claimed: str | None, token: str | None, agent: Proven | None = None) -> Proven:
+        """Return the role and agent id that a token proves, for a session that begins. Raises Refused.
+
+        `agent` is what an agent's token has proved; then there is no role token.
+        """
         known = ", ".join(self.policy.roles)
         if claimed is not None and claimed not in self.policy.roles:
             raise Refused(f"there is no role {claimed!r} in {self.policy.path}; known: {known}")
-        if token is not None:
+        if token is not None and agent is None:
             holder = self._tokens.check(token)
-            if claimed is not None and claimed != holder.role:
-                raise Refused(f"the role token is for role {holder.role!r}, not for {claimed!r}")
-            if holder.role not in self.policy.roles:
-                raise Refused(f"the role token is for role {holder.role!r}, which {self.policy.path} does not have")
+            self._check_role(claimed, holder.role, "role token")
             return holder.role, holder.agent_id
-        if claimed is not None and claimed != self.policy.default_role and not self.policy.roles[claimed].claimable:
+        if agent is not None and agent[0] is not None:
+            self._check_role(claimed, agent[0], "agent token")
+        elif claimed is not None and claimed != self.policy.default_role and not self.policy.roles[claimed].claimable:
             raise Refused(
                 f"role {claimed!r} needs a role token: `hearth role token {claimed}` writes one, and"
                 " `--token-file PATH` of the bridge uses it"
             )
-        return None, None
+        return agent or (None, None)
+
+    def _check_role(self, claimed: str | None, role: str, token: str) -> None:
+        if claimed is not None and claimed != role:
+            raise Refused(f"the {token} is for role {role!r}, not for {claimed!r}")
+        if role not in self.policy.roles:
+            raise Refused(f"the {token} is for role {role!r}, which {self.policy.path} does not have")
 
     def asker(self, session: Session) -> Asker:
         """Return a session as the one that makes a call."""
@@ -136,6 +157,15 @@ class Guard:
             session.cwd,
             session.cwd,
         )
+
+    def agent_asker(self, agent: str, client: str = "", workspace: str | None = None) -> Asker:
+        """Return an agent as the one that makes a call, without a session of it. Raises Refused for a closed one."""
+        agents = self.agents()
+        identity = agents.identity(agent) if agents else None
+        if identity is None:
+            raise Refused(f"agent {agent!r} is closed, and may do nothing any more")
+        role, folder = identity.role or self.policy.default_role, identity.cwd
+        return Asker(agent_principal(agent), role, "", client or identity.client, agent, workspace or folder, folder)
 
     # --- lists
 
@@ -155,10 +185,10 @@ class Guard:
 
     def refusal(self, session: Session, exposed: str, server: str, tool: str) -> HearthError:
         """Return the error for a call of a tool that the session's role may not see, and record it."""
-        role, policy = self.role_name(session), self.policy_for(session.cwd)
-        decision = Decision("deny", "", NOT_IN_ROLE, policy.path)
-        Permit(self, policy, session, role, server, tool, b"", decision).end("denied")
-        return NotForRole("tool", exposed, role)
+        standing = self._standing(session)
+        decision = Decision("deny", "", NOT_IN_ROLE, standing.policy.path)
+        Permit(standing, (server, tool), b"", decision, monotonic()).end("denied")
+        return NotForRole("tool", exposed, standing.role)
 
     def serves(self, session: Session, server: Server) -> bool:
         """Tell whether a server exists for a session at all: the built-in one does for leads and people only."""
@@ -180,51 +210,62 @@ class Guard:
 
     def authorize(self, call: Call, target: Target | None) -> None:
         """Authorize a request whose target is known. Raises NotForRole, CallDenied, and Postponed for an approval."""
-        now = time.monotonic()
+        now = monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
             self._look()
         if target is None:
             # Hearth answers it, from lists that are filtered.
             return
-        session, server = call.session, target.server
-        if call.method != "tools/call":
+        request, server = call.request, target.server
+        session = request.session
+        if request.method != "tools/call":
             self._authorize_other(call, session, target)
             return
-        tool = values.text(target.changes.get("name")) or ""
-        former = call.permit if isinstance(call.permit, Permit) else None
-        if former is not None and former.fits(self.policy_for(session.cwd), server.name, tool):
+        standing = session.standing
+        if standing is None or standing.base is not self.policy or standing.projects is not self.projects:
+            standing = self._standing(session)
+            session.stand(standing)
+        name = target.tool or (server.name, values.text(target.changes.get("name")) or "")
+        former = call.permit
+        if former is not None and former.fits(standing, name):
             return
-        permit = self._permit(call, session, server, tool)
-        outcome = permit.decision.outcome
+        arguments = bytes(request.params.get("arguments", b"{}"))
+        known = standing.by_name.get(name)
+        if known is not None and not (known.is_scanned and mentions(arguments)):
+            decision = known.decision
+        else:
+            decision = self._decide(standing, name, arguments, session.cwd)
+        permit = Permit(standing, name, kept(arguments), decision, now)
+        outcome = decision.outcome
         if outcome == "allow":
             call.allow(permit)
         elif outcome == "deny":
             permit.end("denied")
-            if permit.decision.reason == "role":
-                raise NotForRole("tool", tool, permit.role)
-            raise CallDenied(_denied(permit.decision.reason), call.era)
+            if decision.reason == NOT_IN_ROLE:
+                raise NotForRole("tool", name[1], standing.role)
+            raise CallDenied(denied(decision.reason), call.era)
         else:
             self._ask(call, permit, former, server)
 
-    def _permit(self, call: Call, session: Session, server: Server, tool: str) -> Permit:
-        role_name, policy = self.role_name(session), self.policy_for(session.cwd)
-        arguments = bytes(call.request.params.get("arguments", b"{}"))
-        if server.name == POLICY_SERVER:
-            role = policy.roles.get(role_name)
-            allowed = role is not None and (role.lead or role.human)
-            decision = Decision("allow" if allowed else "deny", "", "" if allowed else "role", "built in")
-        elif role_name not in policy.roles:
-            decision = Decision("deny", "", "role", policy.path)
-        else:
-            decision = decide(policy, role_name, server.name, tool, arguments, session.cwd)
-        return Permit(self, policy, session, role_name, server.name, tool, arguments, decision)
+    def _standing(self, session: Session) -> Standing:
+        return Standing(self, self.policy_for(session.cwd), session, self.role_name(session))
 
-    def _ask(self, call: Call, permit: Permit, former: Permit | None, server: Server) -> None:
+    def _decide(self, standing: Standing, name: ToolName, arguments: bytes, workspace: str | None) -> Decision:
+        policy, role = standing.policy, standing.policy.roles.get(standing.role)
+        if name[0] == POLICY_SERVER:
+            allowed = role is not None and (role.lead or role.human)
+            return Decision("allow" if allowed else "deny", "", "" if allowed else NOT_IN_ROLE, BUILT_IN)
+        if role is None:
+            return Decision("deny", "", NOT_IN_ROLE, policy.path)
+        standing.know(name, allowed_by_name(policy, standing.role, *name))
+        return decide(policy, standing.role, *name, arguments, workspace)
+
+    def _ask(self, call: Call, permit: Permit, former: CallPermit | None, server: Server) -> None:
         """Use a grant that fits the call. Raises Postponed if there is none."""
         permit.key = self._key(permit, server)
         grants, is_for_person = self.approvals.grants, permit.decision.level == HUMAN
-        used = former.grant if former is not None and former.key == permit.key else None
+        used = former.grant if isinstance(former, Permit) and former.key == permit.key else None
         if used is not None and used.scope == ONCE and (used.is_persons or not is_for_person):
             # Used up by this very call, which has waited since. Other grants may have been revoked meanwhile.
             permit.grant = used
@@ -276,7 +317,7 @@ class Guard:
             if outcome.verdict == "withdrawn":
                 raise CallDenied(f"not run: {outcome.reason}", call.era)
             if outcome.verdict != "approved":
-                raise CallDenied(_denied(outcome.reason, outcome.decided_by), call.era)
+                raise CallDenied(denied(outcome.reason, outcome.decided_by), call.era)
             again()
         except HearthError as problem:
             call.failed(problem)
@@ -292,10 +333,10 @@ class Guard:
             waiting.cancel()
         if not waiting.cancelled():
             return waiting.result()
-        self._leave(approval)
+        self.leave(approval)
         return None
 
-    def _leave(self, approval: Approval) -> None:
+    def leave(self, approval: Approval) -> None:
         """Withdraw an approval if no other call waits for it."""
         if approval.outcome is None and not approval.is_awaited:
             self.approvals.withdraw(approval)
@@ -309,44 +350,31 @@ class Guard:
             call.progressed({key: json.Raw(json.dumps(value)) for key, value in told.items()})
             await asyncio.sleep(PROGRESS_SECONDS)
 
+    # --- tools that no call carries
+
     async def obtain(
-        self, asker: Asker, server: str | None, tool: str, arguments: bytes, seconds: float
+        self,
+        asker: Asker,
+        server: str | None,
+        tool: str,
+        arguments: bytes,
+        seconds: float | None,
+        on_asked: OnAsked | None = None,
+        way: str = HOOK,
     ) -> tuple[bool, str]:
-        """Decide a client's own tool, and wait for an approval; return whether it is allowed, and the reason if not."""
-        policy = self.policy_for(asker.origin)
-        decision = decide(policy, asker.role, server, tool, arguments, asker.workspace)
-        permit = Permit(self, policy, asker, asker.role, server or "", tool, arguments, decision)
-        allowed, reason = decision.outcome == "allow", _denied(decision.reason)
-        if decision.outcome == "ask":
-            allowed, reason = await self._obtain_approval(permit, arguments, seconds)
-        permit.end("allowed" if allowed else "denied")
-        return allowed, "" if allowed else reason
+        """Decide a client's own tool, and wait for an approval; return whether it is allowed, and the reason if not.
 
-    async def _obtain_approval(self, permit: Permit, arguments: bytes, seconds: float) -> tuple[bool, str]:
-        key = permit.key = GrantKey(permit.asker.principal, permit.server, permit.tool, "", permit.digest)
-        try:
-            role, is_for_person = permit.role, permit.decision.level == HUMAN
-            permit.grant = self.approvals.grants.take(key, role, is_for_person)
-            if permit.grant is None:
-                approval = self.approvals.request(permit.asker, key, permit.decision, arguments)
-                try:
-                    outcome = await approval.wait(seconds)
-                except asyncio.CancelledError:
-                    # The hook was ended: its client runs nothing any more that could be approved.
-                    self._leave(approval)
-                    raise
-                if outcome is None:
-                    return False, f"pending approval {approval.id}; try again unchanged once it is approved"
-                if outcome.verdict == "withdrawn":
-                    return False, f"not run: {outcome.reason}"
-                if outcome.verdict != "approved":
-                    return False, _denied(outcome.reason, outcome.decided_by)
-                permit.grant = self.approvals.grants.take(key, role, is_for_person)
-        except (FileAccessError, Refused) as exc:
-            return False, str(exc)
-        return permit.grant is not None, "the approval was used by another call"
+        `seconds` None waits until the approval ends. `way` is how the client asks: by its hook, or by a permission
+        request.
+        """
+        return await self._own_tools.obtain(asker, server, tool, arguments, seconds, on_asked, way)
 
+    async def obtain_mode(
+        self, asker: Asker, provider: str, mode: str, seconds: float | None, on_asked: OnAsked | None = None
+    ) -> tuple[bool, str]:
+        """Decide whether the asker may have an agent of a provider work in a mode in which it never asks.
 
-def _denied(reason: str, by: str = "") -> str:
-    who = f"denied by {by}" if by else "denied by policy"
-    return f"{who}: {reason}" if reason else who
+        Returns whether it may, and the reason if not.
+        """
+        arguments = arguments_of(provider, mode)
+        return await self._own_tools.obtain(asker, None, AGENT_MODE, arguments, seconds, on_asked, PERMISSION)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from hearth.errors import HearthError
 
 if TYPE_CHECKING:
+    from hearth.hub.authorization.decided_call import Standing
     from hearth.hub.calls import Call
 
 
@@ -20,5 +21,11 @@ class Postponed(HearthError):
 class CallPermit(Protocol):
     """Protocol for the policy's decision about a call."""
 
-    def finished(self, payload: bytes | None) -> None:
-        """Take the call's answer; None if its client cancelled it."""
+    def fits(self, standing: "Standing", name: tuple[str, str]) -> bool:
+        """Tell whether the decision still holds for a call of that server's tool."""
+
+    def finished(self, is_error: bool) -> None:
+        """Take the end of the call: its answer was sent."""
+
+    def cancelled(self) -> None:
+        """Take the end of a call that its client has cancelled."""
