@@ -36,6 +36,7 @@ from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
 
 if TYPE_CHECKING:
     from hearth.packs import Pack
+    from hearth.packs.agents.service import AgentService
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ class Daemon:
     ) -> None:
         self._start = start
         self._ports = ports
-        self._places = start.places
+        self.places = start.places
         self._notifier = start.notifier
         self._claim = claim
         self._listener = listener
@@ -78,6 +79,7 @@ class Daemon:
         # The folder for sessions that outlive the daemon.
         self.kept_sessions = start.places.sessions
         self.control: ControlApi = DaemonControl(self)
+        self._agents: AgentService | None = None
 
     @property
     def config(self) -> Config:
@@ -96,7 +98,7 @@ class Daemon:
         """Serve until the daemon is told to stop, then shut down."""
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
-        places = self._places
+        places = self.places
         self.hub = Hub(
             self._settings, places.learned, catalogue=places.catalogue, pins=places.pins, create_pack=self._create_pack
         )
@@ -202,7 +204,15 @@ class Daemon:
 
     def server_log(self, name: str) -> str:
         """Return the path of the file with a server's stderr."""
-        return self._places.server_log(name)
+        return self.places.server_log(name)
+
+    def agents(self) -> "AgentService":
+        """Return the agents of this daemon; the first call makes the service."""
+        if self._agents is None:
+            from hearth.packs.agents.service import AgentService
+
+            self._agents = AgentService(self)
+        return self._agents
 
     # --- services for the connections
 
@@ -217,7 +227,7 @@ class Daemon:
             "package": os.path.dirname(hearth.__file__),
             "uptimeSeconds": round(time.monotonic() - self._begun, 3),
             "daemonId": self.hub.daemon_id,
-            "profile": self._places.key,
+            "profile": self.places.key,
             "configPath": self._settings.path,
             "configHash": self._settings.hash,
             "configError": self._config_error,
@@ -251,7 +261,7 @@ class Daemon:
         self._config_file.about_to_be_read()
         COUNTERS.reloads += 1
         try:
-            settings = config.load(self._places)
+            settings = config.load(self.places)
         except ConfigError as exc:
             COUNTERS.reloads_failed += 1
             self._config_error = str(exc)
@@ -264,7 +274,7 @@ class Daemon:
 
     def _take_up(self, settings: Config) -> None:
         if settings.replace(hash=self._settings.hash) != self._settings:
-            config_file.keep(self._places, settings)
+            config_file.keep(self.places, settings)
         self._settings = settings
         logging.getLogger().setLevel(settings.log_level.upper())
         self.hub.apply(settings)
@@ -370,6 +380,9 @@ class Daemon:
         self._acceptor.drain(reconnect, reason)
         await self._drain()
         await self._close_connections()
+        # Before the servers: what agents still call is refused in the drain.
+        if self._agents is not None:
+            await self._agents.stop()
         await self.hub.stop()
         # Last, so that followers see the events of stopping servers; their connections end with the process.
         EVENTS.close()
