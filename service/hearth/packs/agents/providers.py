@@ -1,4 +1,4 @@
-"""Providers of agents: the programs that speak the Agent Client Protocol, built in and configured, as they are installed.
+"""Providers of agents: programs that speak the Agent Client Protocol, built in or configured, as they are installed.
 
 A program is looked for on the PATH that agents are started with. `hearth install` gives the daemon's service the
 lasting folders of the shell's PATH, so that programs of npm, nvm and Homebrew are found. The look-up is done for every
@@ -32,7 +32,7 @@ class Provider(NamedTuple):
     # Method for ACP's `authenticate`, for when `session/new` is refused with `acp.AUTH_REQUIRED`. Never before: Gemini
     # CLI writes the method into the user's settings, and forgets the login of another method.
     auth_method: str | None = None
-    # What to type, as the end of a sentence.
+    # Advice on what to type, each as the end of a sentence.
     install_hint: str = ""
     login_hint: str = ""
     # Key of the table of a client's own tools in `policy.hook_tools`; empty: none is known.
@@ -62,10 +62,11 @@ _BUILT_IN: Mapping[str, Provider] = MappingProxyType(
             "codex",
             "Codex",
             ("codex-acp",),
-            install_hint="type `npm install -g @agentclientprotocol/codex-acp` (Node.js 22 or later)",
+            install_hint="type `npm install -g @agentclientprotocol/codex-acp`",
             login_hint="type `codex login`",
             tool_client="codex",
-            # `agent`, its default, has a model review what would be asked. The last one is of codex-acp before 1.0.
+            # `agent`, its default, has a model review what would be asked. The last one is of its predecessor,
+            # @zed-industries/codex-acp.
             never_asks=frozenset({"agent", "agent-full-access", "full-access"}),
         ),
         "gemini": Provider(
