@@ -47,8 +47,10 @@ def tree(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def create(tree: Path, tmp_path: Path) -> Callable[..., Worktree]:
-    def made(name: str = "fix", base: str = "main", folder: Path = tree, in_use: tuple[str, ...] = ()) -> Worktree:
-        return worktrees.create(str(folder), name, base, str(tmp_path / "state" / "worktrees"), in_use)
+    def made(
+        name: str = "fix", base: str = "main", folder: Path = tree, in_use: tuple[str, ...] | None = None
+    ) -> Worktree:
+        return worktrees.create(str(tmp_path / "state" / "worktrees"), str(folder), name, base, in_use)
 
     return made
 
@@ -349,7 +351,7 @@ DYING = """
 import os, sys
 sys.path.insert(0, {service!r})
 from hearth.packs.agents import worktrees
-worktrees.create(sys.argv[1], "fix", "main", sys.argv[2], ())
+worktrees.create(sys.argv[2], sys.argv[1], "fix", "main")
 """
 
 
@@ -402,12 +404,14 @@ def test_a_leftover_without_work_is_replaced_unless_it_is_on_record(
     fresh_process()
     with pytest.raises(Refused, match="is taken"):
         create("fix", in_use=(first.path,))
-    second = create("fix")
+    with pytest.raises(Refused, match="is taken"):
+        create("fix")
+    second = create("fix", in_use=())
     assert git(second.path, "log", "-1", "--format=%s") == "two"
     Path(second.path, "new").touch()
     fresh_process()
     with pytest.raises(Refused, match="is taken"):
-        create("fix")
+        create("fix", in_use=())
     assert Path(second.path, "new").exists()
 
 

@@ -60,11 +60,11 @@ class BranchRefused(Refused):
         self.code = code
 
 
-def create(folder: str, name: str, base: str, root: str, in_use: Collection[str]) -> Worktree:
+def create(root: str, folder: str, name: str, base: str, in_use: Collection[str] | None = None) -> Worktree:
     """Make a worktree with the branch `name`, which begins at the branch `base`, for the repository of a folder.
 
-    `in_use` are the paths of the worktrees of all agents on record. A leftover of that name that no agent has, and with
-    which nothing is lost, is replaced. Raises Refused for bad input, HearthError if git fails.
+    `in_use` are the paths of the worktrees of all agents on record. With them, a leftover of that name that no agent
+    has, and with which nothing is lost, is replaced. Raises Refused for bad input, HearthError if git fails.
     """
     if problem := _name_problem(name):
         raise Refused(problem)
@@ -73,10 +73,10 @@ def create(folder: str, name: str, base: str, root: str, in_use: Collection[str]
     path = os.path.join(home, name)
     with _alone(repository.main):
         folders.make_private(home)
-        _sweep(repository.main, home, in_use)
+        _sweep(repository.main, home, in_use or ())
         branches = git.branches(folder)
         begin, commit = _begin(repository, branches, base)
-        if path not in in_use and path not in _MADE:
+        if in_use is not None and path not in in_use and path not in _MADE:
             branches = _replace(Worktree(path, repository.main, name, name, base), folder, branches)
         _check_free(repository, branches, path, name)
         _add(folder, repository.main, path, name, commit)
