@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from hearth.hub.agent_directory import ProcessOwner
 from hearth.hub.authorization.guard import Guard
 from hearth.hub.authorization.hook_decider import HookDecider
 from hearth.hub.authorization.hooks import HookCaller
@@ -51,10 +52,10 @@ async def verdict(guard: Guard, tmp_path: Path, began: Path | None, moved: Path)
         session = cast(Session, SimpleNamespace(id="s", principal="p", cwd=str(began), token_role=None, role=None,
                                                 client={}, agent_id=None, proven=(None, None)))  # fmt: skip
 
-    async def sessions_above(pid: int | None) -> list[Session]:
-        return [session] if session else []
+    async def owner_of(pid: int | None) -> ProcessOwner:
+        return ProcessOwner([session] if session else [])
 
-    decider = HookDecider(guard, Recorded(), sessions_above)
+    decider = HookDecider(guard, Recorded(), owner_of)
     who = HookCaller("claude", "x", 1, None, str(moved))
     found = await decider.decide_tool(who, None, "Bash", json.dumps({"command": "make"}).encode(), str(moved))
     return found.kind
