@@ -209,4 +209,4 @@ async def _worktree(service: "AgentService", cwd: str, request: CreateRequest) -
     if not base:
         raise Refused("baseBranch is required when creating a worktree")
     in_use = [each.record.worktree.path for each in service.agents.values() if each.record.worktree]
-    return await asyncio.to_thread(worktrees.create, cwd, name, base, service.places.worktrees, in_use)
+    return await asyncio.to_thread(worktrees.create, service.places.worktrees, cwd, name, base, in_use)

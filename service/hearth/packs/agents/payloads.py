@@ -62,7 +62,13 @@ def worktree(agent: "Agent") -> dict[str, Any] | None:
     found = agent.record.worktree
     if found is None:
         return None
-    return {"path": found.path, "branch": found.branch, "base": found.base, "repository": found.repository}
+    return {
+        "path": found.path,
+        "branch": found.branch,
+        "base": found.base,
+        "repository": found.repository,
+        "note": found.note,
+    }
 
 
 def snapshot(agent: "Agent") -> dict[str, Any]:

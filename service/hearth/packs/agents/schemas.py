@@ -56,7 +56,7 @@ PERMISSION = obj(_PERMISSION_MEMBERS, _PERMISSION_OPTIONAL)
 PERMISSION_OR_NULL: Schema = {**PERMISSION, "type": ["object", "null"]}
 ATTENTION = array(obj({"agentId": TEXT, "kind": TEXT, "title": TEXT}))
 WORKTREE_OR_NULL: Schema = {
-    **obj({"path": TEXT, "branch": TEXT, "base": TEXT, "repository": TEXT}),
+    **obj({"path": TEXT, "branch": TEXT, "base": TEXT, "repository": TEXT, "note": TEXT_OR_NULL}),
     "type": ["object", "null"],
 }
 _ITEM: dict[str, Schema] = {
