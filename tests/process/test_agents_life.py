@@ -2,7 +2,7 @@
 
 from support.agents.home import opened, serve
 from support.daemon import Scratch
-from support.kernel import is_gone, until
+from support.kernel import is_gone
 
 
 def test_an_agent_is_created_prompted_and_killed(scratch: Scratch) -> None:

@@ -115,7 +115,10 @@ def test_modes_are_those_that_the_agent_offers(scratch: Scratch) -> None:
     tools = opened(scratch)
     agent = tools.create("say hello", mode="plan")["agentId"]
     assert tools.status(agent)["currentModeId"] == "plan"
-    assert tools.call("set_agent_mode", agentId=agent, modeId="acceptEdits") == {"success": True, "newMode": "acceptEdits"}
+    assert tools.call("set_agent_mode", agentId=agent, modeId="acceptEdits") == {
+        "success": True,
+        "newMode": "acceptEdits",
+    }
     assert "its modes: default, acceptEdits" in tools.fails("set_agent_mode", agentId=agent, modeId="wild")
     assert tools.send(agent, "mode", sessionMode="default")["lastMessage"] == "default"
     assert "has no mode 'wild'" in tools.fails("create_agent", cwd=tools.cwd, mode="wild")

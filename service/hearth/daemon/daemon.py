@@ -25,6 +25,7 @@ from hearth.daemon.control import DaemonControl
 from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
 from hearth.daemon.policy_service import PolicyService
+from hearth.daemon.served_packs import ServedPacks
 from hearth.daemon.services import COUNTERS, ClientConnection
 from hearth.daemon.upkeep import StatusLine, Upkeep
 from hearth.errors import ConfigError, FileAccessError, UpstreamError
@@ -35,7 +36,6 @@ from hearth.hub.events import EVENTS, ConfigReloaded
 from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
 
 if TYPE_CHECKING:
-    from hearth.packs import Pack
     from hearth.packs.agents.service import AgentService
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class Daemon:
     ) -> None:
         self._start = start
         self._ports = ports
-        self.places = start.places
+        self._places = start.places
         self._notifier = start.notifier
         self._claim = claim
         self._listener = listener
@@ -79,7 +79,7 @@ class Daemon:
         # The folder for sessions that outlive the daemon.
         self.kept_sessions = start.places.sessions
         self.control: ControlApi = DaemonControl(self)
-        self._agents: AgentService | None = None
+        self.packs = ServedPacks(start.places, self.status)
 
     @property
     def config(self) -> Config:
@@ -98,10 +98,11 @@ class Daemon:
         """Serve until the daemon is told to stop, then shut down."""
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
-        places = self.places
+        places = self._places
         self.hub = Hub(
-            self._settings, places.learned, catalogue=places.catalogue, pins=places.pins, create_pack=self._create_pack
+            self._settings, places.learned, catalogue=places.catalogue, pins=places.pins, create_pack=self.packs.create
         )
+        self.packs.hub = self.hub
         self._status_line = StatusLine(self._notifier, self._summary)
         self.hub.news = self._status_line.news
         self._acceptor = Acceptor(self, self._listener, self._ports)
@@ -194,26 +195,6 @@ class Daemon:
         with contextlib.suppress(ConfigError):
             log.info("%s", self.reload())
 
-    # --- packs
-
-    def _create_pack(self, name: str) -> "Pack":
-        # Imported only if a pack is enabled: a daemon without packs loads none of their code.
-        from hearth import packs
-
-        return packs.create(name, self)
-
-    def server_log(self, name: str) -> str:
-        """Return the path of the file with a server's stderr."""
-        return self.places.server_log(name)
-
-    def agents(self) -> "AgentService":
-        """Return the agents of this daemon; the first call makes the service."""
-        if self._agents is None:
-            from hearth.packs.agents.service import AgentService
-
-            self._agents = AgentService(self)
-        return self._agents
-
     # --- services for the connections
 
     def status(self) -> dict[str, Any]:
@@ -227,7 +208,7 @@ class Daemon:
             "package": os.path.dirname(hearth.__file__),
             "uptimeSeconds": round(time.monotonic() - self._begun, 3),
             "daemonId": self.hub.daemon_id,
-            "profile": self.places.key,
+            "profile": self._places.key,
             "configPath": self._settings.path,
             "configHash": self._settings.hash,
             "configError": self._config_error,
@@ -239,6 +220,10 @@ class Daemon:
             **({"policy": found} if (found := self.policy.describe()) else {}),
             **self.hub.describe(),
         }
+
+    def agents(self) -> "AgentService":
+        """Return the agents of this daemon; the first call makes the service."""
+        return self.packs.agents()
 
     def connections(self) -> dict[str, int]:
         """Return the number of connections by protocol."""
@@ -261,7 +246,7 @@ class Daemon:
         self._config_file.about_to_be_read()
         COUNTERS.reloads += 1
         try:
-            settings = config.load(self.places)
+            settings = config.load(self._places)
         except ConfigError as exc:
             COUNTERS.reloads_failed += 1
             self._config_error = str(exc)
@@ -274,7 +259,7 @@ class Daemon:
 
     def _take_up(self, settings: Config) -> None:
         if settings.replace(hash=self._settings.hash) != self._settings:
-            config_file.keep(self.places, settings)
+            config_file.keep(self._places, settings)
         self._settings = settings
         logging.getLogger().setLevel(settings.log_level.upper())
         self.hub.apply(settings)
@@ -381,8 +366,7 @@ class Daemon:
         await self._drain()
         await self._close_connections()
         # Before the servers: what agents still call is refused in the drain.
-        if self._agents is not None:
-            await self._agents.stop()
+        await self.packs.stop()
         await self.hub.stop()
         # Last, so that followers see the events of stopping servers; their connections end with the process.
         EVENTS.close()

@@ -26,7 +26,9 @@ def config(
     lines += [f"[packs.{name}]\nenabled = true\n" for name in packs]
     lines.append("[agents]\ndefault_provider = 'echo'\n")
     lines += [f"{key} = {json.dumps(value)}\n" for key, value in (agents or {}).items()]
-    lines.append("[agents.providers.echo]\n" + "".join(f"{key} = {json.dumps(each)}\n" for key, each in provider.items()))
+    lines.append(
+        "[agents.providers.echo]\n" + "".join(f"{key} = {json.dumps(each)}\n" for key, each in provider.items())
+    )
     return "".join(lines) + more
 
 

@@ -12,114 +12,39 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 from hearth.errors import AgentError, HearthError, Refused
 from hearth.packs.agents import acp
 from hearth.packs.agents.acp_updates import block_text
-from hearth.packs.agents.agent_session import CANCEL_SECONDS, AgentSession, Answer, FormerSession
-from hearth.packs.agents.live_feed import LiveFeed
-from hearth.packs.agents.model import TITLE_CHARACTERS, AgentRecord, Status
+from hearth.packs.agents.agent_state import ERROR_CHARACTERS, AgentHost, AgentState
+from hearth.packs.agents.model import AgentRecord
+from hearth.packs.agents.process.session import CANCEL_SECONDS, AgentSession, Answer, FormerSession
+from hearth.packs.agents.turn import REPLACED, TERMINATED, Turn, title_of
 
 if TYPE_CHECKING:
-    from hearth.config.model import AgentSettings
-    from hearth.packs.agents.permissions import OpenPermission
     from hearth.packs.agents.timeline import Timeline
-    from hearth.packs.agents.timeline_items import TimelineItem
 
 log = logging.getLogger(__name__)
 
-REPLACED = "Agent run interrupted by new prompt"
-CANCELLED = "Agent run cancelled"
-TERMINATED = "Agent terminated"
-# Changes of the timeline within this time are kept and shown together.
-FLUSH_SECONDS = 0.2
-# Characters of an error in a record, which status and lists show.
-ERROR_CHARACTERS = 2000
 # Characters of the last message in results and in the record; the whole is in the timeline.
 MESSAGE_CHARACTERS = 64 * 1024
 
 
-class AgentHost(Protocol):
-    """Protocol for the service, as its agents see it."""
-
-    @property
-    def settings(self) -> "AgentSettings":
-        """Settings in force."""
-
-    def session_for(self, agent: "Agent") -> AgentSession:
-        """Return a new session for the agent's next process, which is not started yet. Raises HearthError."""
-
-    def process_ended(self, agent: "Agent") -> None:
-        """Withdraw the token of a process that has ended."""
-
-    def first_instruction(self, agent: "Agent") -> str | None:
-        """Return the instruction that precedes the first prompt, if there is one."""
-
-    def keep_items(self, agent: "Agent", items: "Sequence[TimelineItem]") -> None:
-        """Keep new and changed items of the timeline."""
-
-    def changed(self, agent: "Agent") -> None:
-        """Keep the record, and tell of a new status."""
-
-    def permission_asked(self, agent: "Agent", request: acp.PermissionRequest, answer: Answer) -> None:
-        """Decide a permission request."""
-
-    def turn_ended(self, agent: "Agent", failed: bool, is_aborted: bool) -> None:
-        """Tell the parent, and whoever waits for a free turn."""
-
-
-class Turn:
-    """Turn of an agent. `aborted` is set when it was replaced, cancelled or killed."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.aborted: str | None = None
-        self.runner: asyncio.Task[None] | None = None
-        self.request: asyncio.Task[acp.TurnEnd] | None = None
-
-
-class Agent:
+class Agent(AgentState):
     """Agent on record, with or without a process."""
 
     def __init__(self, record: AgentRecord, host: AgentHost, timeline: "Timeline") -> None:
-        self.record = record
-        self._host = host
-        self.timeline = timeline
+        super().__init__(record, host, timeline)
         self.session: AgentSession | None = None
         self.turn: Turn | None = None
-        self.permissions: dict[str, OpenPermission] = {}
-        # Status that the hub has been told.
-        self.told_status: Status | None = None
         self._lock = asyncio.Lock()
         self._opening: asyncio.Task[acp.SessionInfo] | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_until = 0.0
-        self._flush_timer: asyncio.TimerHandle | None = None
-        self._changed: set[asyncio.Future[None]] = set()
-        self._feeds: list[LiveFeed] = []
+        self._is_stopping = False
         self._tasks: set[asyncio.Task[None]] = set()
-
-    @property
-    def id(self) -> str:
-        """Id of the agent."""
-        return self.record.id
-
-    @property
-    def title(self) -> str:
-        """Title for people; the id where there is none yet."""
-        return self.record.title or self.id
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the agent is gone for good."""
-        return self.record.status == "closed"
-
-    @property
-    def is_working(self) -> bool:
-        """Whether a turn runs, or the session is being opened."""
-        return self.record.status in ("initializing", "running")
 
     @property
     def is_busy(self) -> bool:
@@ -128,84 +53,6 @@ class Agent:
             return True
         is_lost_with_process = self.session is not None and not self.record.is_resumable
         return is_lost_with_process and time.monotonic() < self._idle_until
-
-    # --- status
-
-    def set_status(self, status: Status) -> None:
-        """Change the status; wake those that wait for a change."""
-        self.record.status = status
-        self.note_change()
-
-    def note_change(self) -> None:
-        """Keep the record, and tell of the change."""
-        self.record.updated_at = time.time()
-        self._host.changed(self)
-        for feed in self._feeds:
-            feed.put_state(self.state())
-        waiting, self._changed = self._changed, set()
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
-
-    def state(self) -> dict[str, Any]:
-        """Return the state for followers."""
-        record = self.record
-        return {
-            "type": "status",
-            "status": record.status,
-            "title": record.title,
-            "mode": record.mode,
-            "turn": record.turn,
-            "pendingPermissions": [each.describe() for each in self.asked()],
-            "lastError": record.last_error,
-            "closedReason": record.closed_reason,
-        }
-
-    def asked(self) -> "list[OpenPermission]":
-        """Return the permission requests that wait for somebody, the oldest first."""
-        return [each for each in self.permissions.values() if each.is_asked]
-
-    def note_error(self, text: str) -> None:
-        """Add an error to the timeline."""
-        self.timeline.error(text[:ERROR_CHARACTERS])
-        self._flush_soon()
-
-    def change(self) -> "asyncio.Future[None]":
-        """Return a future for the next change of the status or of the open permissions."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._changed.add(future)
-        future.add_done_callback(self._changed.discard)
-        return future
-
-    # --- followers
-
-    def follow(self) -> LiveFeed:
-        """Return the live changes from now on; the present state comes first."""
-        feed = LiveFeed(self._feeds.remove)
-        self._feeds.append(feed)
-        feed.put_state(self.state())
-        return feed
-
-    def publish(self, change: dict[str, Any]) -> None:
-        """Hand progress to the followers."""
-        for feed in self._feeds:
-            feed.put(change)
-
-    def flush(self) -> None:
-        """Hand the changed items of the timeline to the store and to the followers."""
-        if self._flush_timer:
-            self._flush_timer.cancel()
-            self._flush_timer = None
-        items = self.timeline.take_changed()
-        if items:
-            self._host.keep_items(self, items)
-        for item in items if self._feeds else ():
-            entry = {"seq": item.seq, "kind": item.kind, "at": item.at, "data": item.data}
-            self.publish({"type": "item", "item": entry})
-
-    def _flush_soon(self) -> None:
-        if self._flush_timer is None and self.timeline.has_changed:
-            self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
 
     # --- opening
 
@@ -351,7 +198,7 @@ class Agent:
             await self._give_up(turn, session)
         try:
             end = await request
-            self._count_usage(end)
+            self.record.usage = {**(self.record.usage or {}), **end.usage} or None
         except asyncio.CancelledError:
             # Given up: by `_give_up`, the only place that cancels it.
             pass
@@ -376,7 +223,7 @@ class Agent:
             request.cancel()
 
     def _end_turn(self, turn: Turn, session: AgentSession, error: str | None) -> None:
-        if self.turn is not turn:
+        if self.turn is not turn or self._is_stopping:
             return
         self.turn = None
         record = self.record
@@ -401,10 +248,6 @@ class Agent:
     def _fail(self, error: str) -> None:
         self.record.last_error = error[:ERROR_CHARACTERS]
         self.note_error(error)
-
-    def _count_usage(self, end: acp.TurnEnd) -> None:
-        if end.usage:
-            self.record.usage = {**(self.record.usage or {}), **end.usage}
 
     # --- cancel, modes
 
@@ -482,11 +325,6 @@ class Agent:
             self._fail(why)
             self.close_record(why)
 
-    def settle_permissions(self, reason: str) -> None:
-        """Withdraw every open permission request; the agent is told that it was cancelled."""
-        for each in list(self.permissions.values()):
-            each.withdraw(reason)
-
     # --- the end of the process
 
     def _start_idle_timer(self) -> None:
@@ -532,7 +370,7 @@ class Agent:
 
     async def kill(self, reason: str, told: str = TERMINATED) -> None:
         """Close the agent for good. Returns when the kernel knows no process of its group. Raises nothing."""
-        turn, session = self.turn, self.session
+        turn = self.turn
         if turn is not None:
             turn.aborted = turn.aborted or told
         self.settle_permissions(told)
@@ -540,30 +378,20 @@ class Agent:
             self.close_record(reason)
         if self._opening is not None:
             self._opening.cancel()
-        await self._stop_process(session)
+        await self._end_process()
         if turn is not None and turn.runner is not None:
             await asyncio.wait({turn.runner})
 
     async def stop(self) -> None:
         """End the process because the daemon stops. The record keeps its status, which the next daemon looks at."""
+        self._is_stopping = True
         self._stop_idle_timer()
-        if self.turn is not None:
-            self.turn.aborted = "the daemon stops"
+        turn = self.turn
         if self._opening is not None:
             self._opening.cancel()
-        await self._stop_process(self.session)
+        await self._end_process()
+        if turn is not None and turn.runner is not None:
+            await asyncio.wait({turn.runner})
+        self.flush()
         for feed in list(self._feeds):
             feed.close()
-
-    async def _stop_process(self, session: AgentSession | None) -> None:
-        if session is not None:
-            await session.close()
-            self._drop_session(session)
-
-
-def title_of(text: str) -> str | None:
-    """Return the first line of a prompt as a title."""
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    if len(line) <= TITLE_CHARACTERS:
-        return line or None
-    return line[: TITLE_CHARACTERS - 1].rstrip() + "…"

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hearth.errors import HearthError, Refused
-from hearth.packs.agents import authority, payloads, providers
+from hearth.packs.agents import providers
 from hearth.packs.agents.agent import Agent
-from hearth.packs.agents.authority import Caller
+from hearth.packs.agents.identity import authority
+from hearth.packs.agents.identity.authority import AgentCaller
 from hearth.packs.agents.model import TITLE_CHARACTERS, AgentRecord, Worktree, new_agent_id
 from hearth.packs.agents.providers import Provider
 from hearth.packs.agents.timeline import Timeline
+from hearth.packs.agents.tools import payloads
 from hearth.paths import home_dir
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ class CreateRequest(msgspec.Struct, frozen=True, kw_only=True):
     notify: bool = True
 
 
-async def create(service: "AgentService", caller: Caller, request: CreateRequest) -> Agent:
+async def create(service: "AgentService", caller: AgentCaller, request: CreateRequest) -> Agent:
     """Create an agent and start its process; with a prompt, its first turn begins. Raises HearthError."""
     parent = service.agents.get(caller.agent_id) if caller.agent_id else None
     if caller.agent_id and (parent is None or parent.is_closed):
@@ -109,7 +111,7 @@ async def _discard(service: "AgentService", agent: Agent) -> None:
         from hearth.packs.agents import worktrees
 
         try:
-            # Nobody has worked in it.
+            # No work is in it yet.
             await asyncio.to_thread(worktrees.remove, worktree, True)
         except HearthError as exc:
             log.warning("worktree not removed path=%s reason=%s", worktree.path, exc)
@@ -140,7 +142,7 @@ def _check_bounds(service: "AgentService", parent: Agent | None) -> None:
         raise Refused(f"this agent may create no agents: they would be {depth} levels deep (agents.max_depth)")
 
 
-def _folder(caller: Caller, request: CreateRequest, parent: Agent | None) -> str:
+def _folder(caller: AgentCaller, request: CreateRequest, parent: Agent | None) -> str:
     default = parent.record.cwd if parent else caller.cwd
     given = request.cwd or default
     if not given:
@@ -152,7 +154,7 @@ def _folder(caller: Caller, request: CreateRequest, parent: Agent | None) -> str
     return path
 
 
-def _role(service: "AgentService", caller: Caller, request: CreateRequest, parent: Agent | None) -> str | None:
+def _role(service: "AgentService", caller: AgentCaller, request: CreateRequest, parent: Agent | None) -> str | None:
     """Return the role of a new agent; None for the default role, or without a policy."""
     guard = service.guard
     if guard is None:

@@ -5,28 +5,32 @@ an agent whose session no process can continue is closed. Processes are started 
 """
 
 import asyncio
+import contextlib
 import functools
 import logging
 import os
-import time
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hearth.errors import AgentError, HearthError, Refused
+from hearth.errors import AgentError, FileAccessError, HearthError, Refused
 from hearth.hub.events import EVENTS, AgentClosed, AgentCreated, AgentPermissionAsked, AgentStatusChanged
-from hearth.packs.agents import acp, authority, creation, launch, notices, payloads, providers, pruning, waiting
-from hearth.packs.agents.agent import CANCELLED, Agent
-from hearth.packs.agents.agent_session import AgentSession, Answer, Launch
-from hearth.packs.agents.authority import Caller, UnknownAgent
+from hearth.packs.agents import acp, creation, providers, waiting
+from hearth.packs.agents.agent import Agent
 from hearth.packs.agents.creation import CreateRequest
-from hearth.packs.agents.directory import Directory
+from hearth.packs.agents.identity import authority
+from hearth.packs.agents.identity.authority import AgentCaller, UnknownAgent
+from hearth.packs.agents.identity.tokens import AgentTokens
 from hearth.packs.agents.live_feed import LiveFeed
 from hearth.packs.agents.model import STATUS_ORDER, AgentRecord, NoticeKind
-from hearth.packs.agents.permissions import OpenPermission, Permissions
+from hearth.packs.agents.notices.delivery import NoticeDelivery
+from hearth.packs.agents.permissions.requests import OpenPermission, Permissions
+from hearth.packs.agents.process import launch
+from hearth.packs.agents.process.session import AgentSession, Answer, Launch
 from hearth.packs.agents.store import AgentStore
-from hearth.packs.agents.timeline import Timeline
 from hearth.packs.agents.timeline_items import TimelineItem, render
-from hearth.packs.agents.tokens import AgentTokens
+from hearth.packs.agents.tools import payloads
+from hearth.packs.agents.turn import CANCELLED, TurnRoom
+from hearth.packs.agents.upkeep import pruning, restart
 from hearth.packs.agents.waiting import OnProgress, WaitResult
 from hearth.upstreams.transports import limits_of
 
@@ -47,7 +51,6 @@ ACTIVITY_CHARACTERS = 256 * 1024
 RECENT = 5
 # Pack whose instruction precedes the first prompt.
 SELF_ID = "self-id"
-_LOST_TURN = "the daemon ended during the turn, which is lost; send the prompt again"
 
 
 class AgentService:
@@ -60,19 +63,17 @@ class AgentService:
         self.agents: dict[str, Agent] = {}
         self.tokens = AgentTokens(self.places)
         self.store = AgentStore(self.places.agents)
-        self.notices: notices.Notices
+        self.delivery: NoticeDelivery
         self._permissions = Permissions(self.hub, self._is_above, self._asked)
-        # Agents with a turn, or one that is about to begin.
-        self._turns: set[str] = set()
-        self._telling: set[str] = set()
+        self.turns = TurnRoom(lambda: self.settings.max_running)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._starting: asyncio.Future[None] | None = None
-        self._is_stopping = False
+        self.is_stopping = False
 
     # --- life
 
     async def start(self) -> None:
-        """Take up the agents of the former daemon; the first caller does it, and the others wait. Raises HearthError."""
+        """Take up the agents of the former daemon; the first caller does it, the others wait. Raises HearthError."""
         if self._starting is None:
             self._starting = asyncio.ensure_future(self._start())
         try:
@@ -84,43 +85,12 @@ class AgentService:
     async def _start(self) -> None:
         self.tokens.remove_former()
         records = self.store.load()
-        self.notices = notices.Notices(self.store, self._tell_soon)
-        for record in records:
-            first = 1
-            if record.status != "closed":
-                newest = await self.store.timeline(record.id, 1)
-                first = newest[-1].seq + 1 if newest else 1
-            self.agents[record.id] = Agent(record, self, Timeline(self.settings.timeline_limit, first))
-        self.hub.agents = Directory(self)
-        for record in records:
-            self._take_up(self.agents[record.id])
-        for parent_id in self.notices.parents():
-            self._tell_soon(parent_id)
-        if records:
-            log.info("agents taken up count=%d", len(records))
-
-    def _take_up(self, agent: Agent) -> None:
-        record = agent.record
-        if record.status == "closed":
-            return
-        was_running = record.status == "running"
-        record.session_id = record.session_id if record.turn or record.is_resumable else None
-        if was_running:
-            agent.note_error(_LOST_TURN)
-            record.last_error, record.attention = _LOST_TURN, "error"
-            record.attention_at = time.time()
-        if not record.is_resumable:
-            agent.close_record(_LOST_TURN if was_running else "its process ended with the daemon")
-        elif was_running:
-            agent.set_status("error")
-        elif record.status == "initializing":
-            agent.set_status("idle")
-        if was_running:
-            self._notify_parent(agent, "errored")
+        self.delivery = NoticeDelivery(self)
+        await restart.take_up(self, records)
 
     async def stop(self) -> None:
         """End every agent's process; the records stay for the next daemon."""
-        self._is_stopping = True
+        self.is_stopping = True
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*(agent.stop() for agent in self.agents.values()), return_exceptions=True)
@@ -129,7 +99,7 @@ class AgentService:
 
     def busy(self) -> bool:
         """Tell whether the daemon must stay: for a turn, a notice on its way, or an agent that cannot be resumed."""
-        return bool(self._telling or self._turns) or any(agent.is_busy for agent in self.agents.values())
+        return bool(self.turns) or self.delivery.is_busy or any(agent.is_busy for agent in self.agents.values())
 
     # --- settings
 
@@ -156,16 +126,16 @@ class AgentService:
 
     # --- callers and agents
 
-    def caller_of(self, session: "Session | None", cwd: str | None = None, is_person: bool = False) -> Caller:
+    def caller_of(self, session: "Session | None", cwd: str | None = None, is_person: bool = False) -> AgentCaller:
         """Return the caller at a session, or at the command line."""
-        return Caller.of(session, cwd, is_person)
+        return AgentCaller.of(session, cwd, is_person)
 
-    def get(self, caller: Caller, id: str) -> Agent:
+    def get(self, caller: AgentCaller, id: str) -> Agent:
         """Return an agent on which the caller may act. Raises Refused."""
         authority.check(caller, self.agents, id)
         return self.agents[id]
 
-    def list(self, caller: Caller, include_closed: bool = False) -> "Sequence[Agent]":
+    def list(self, caller: AgentCaller, include_closed: bool = False) -> "Sequence[Agent]":
         """Return the agents on which the caller may act: those that work come first, then by their latest change."""
         found = [
             agent
@@ -186,18 +156,7 @@ class AgentService:
 
     def family(self, id: str) -> "Sequence[AgentRecord]":
         """Return the agents around one: those above it, its siblings, and its descendants; without itself."""
-        parent = self.agents[id].record.parent_id if id in self.agents else None
-        above = set(self.ancestors(id))
-        return [
-            agent.record
-            for agent in self.agents.values()
-            if agent.id != id
-            and (
-                agent.id in above
-                or (parent is not None and agent.record.parent_id == parent)
-                or id in self.ancestors(agent.id)
-            )
-        ]
+        return [self.agents[each].record for each in authority.family(self.agents, id)]
 
     def _is_above(self, upper: str, lower: str) -> bool:
         return upper in self.ancestors(lower)
@@ -220,7 +179,7 @@ class AgentService:
 
     # --- commands
 
-    async def create(self, caller: Caller, request: CreateRequest) -> Agent:
+    async def create(self, caller: AgentCaller, request: CreateRequest) -> Agent:
         """Create an agent. Raises HearthError; nothing is left behind then."""
         await self.start()
         return await creation.create(self, caller, request)
@@ -239,7 +198,7 @@ class AgentService:
         if not text.strip():
             raise Refused("the prompt is empty")
 
-    async def prompt(self, caller: Caller, agent: Agent, text: str, mode: str | None = None) -> None:
+    async def prompt(self, caller: AgentCaller, agent: Agent, text: str, mode: str | None = None) -> None:
         """Begin a turn; one that runs is replaced. Raises HearthError."""
         self.check_prompt(text)
         agent.check_open()
@@ -249,28 +208,18 @@ class AgentService:
 
     async def begin(self, agent: Agent, text: str, mode: str | None = None) -> None:
         """Begin a turn if there is room for it. Raises HearthError."""
-        self._reserve(agent)
-        try:
+        with self.turns.hold(agent):
             await agent.prompt(text, mode)
-        finally:
-            if agent.turn is None:
-                self._turns.discard(agent.id)
-            else:
-                self._turns.add(agent.id)
-
-    def _reserve(self, agent: Agent) -> None:
-        if agent.id not in self._turns and len(self._turns) >= self.settings.max_running:
-            raise Refused(
-                f"{len(self._turns)} agents run already (agents.max_running); wait for one of them, or cancel it"
-            )
-        self._turns.add(agent.id)
+        # The next daemon must know that a turn ran, however this one ends. The turn goes on meanwhile.
+        with contextlib.suppress(FileAccessError):
+            await self.store.save_durably(agent.record)
 
     async def wait(
-        self, caller: Caller, agent: Agent, seconds: float | None = None, progress: OnProgress | None = None
+        self, caller: AgentCaller, agent: Agent, seconds: float | None = None, progress: OnProgress | None = None
     ) -> WaitResult:
         """Wait for an agent. Raises Refused if its turn is replaced, cancelled or killed meanwhile."""
         limit = self.settings.wait_timeout if seconds is None else seconds
-        found = await waiting.wait(agent, caller.agent_id, self.notices, limit, progress)
+        found = await waiting.wait(agent, caller.agent_id, self.delivery.notices, limit, progress)
         if not found.timed_out:
             return found
         _, recent = await self.activity(agent, RECENT)
@@ -280,28 +229,28 @@ class AgentService:
         )
         return found._replace(last_message=sentence, status=agent.record.status)
 
-    async def cancel(self, caller: Caller, agent: Agent) -> bool:
+    async def cancel(self, caller: AgentCaller, agent: Agent) -> bool:
         """Cancel the turn of an agent; return whether one ran."""
         return await agent.abort(CANCELLED)
 
-    async def kill(self, caller: Caller, agent: Agent) -> None:
+    async def kill(self, caller: AgentCaller, agent: Agent) -> None:
         """Close an agent for good. Returns when its processes are dead."""
         await agent.kill(f"killed by {'a person' if caller.is_person else caller.agent_id or 'a client'}")
 
-    async def set_mode(self, caller: Caller, agent: Agent, mode: str) -> None:
+    async def set_mode(self, caller: AgentCaller, agent: Agent, mode: str) -> None:
         """Switch the mode of an agent. Raises HearthError."""
         agent.check_open()
         await self._check_mode(caller, agent, mode)
         await agent.set_mode(mode)
 
-    async def _check_mode(self, caller: Caller, agent: Agent, mode: str) -> None:
+    async def _check_mode(self, caller: AgentCaller, agent: Agent, mode: str) -> None:
         if agent.record.modes:
             agent.check_mode(mode)
         provider = self.providers().get(agent.record.provider)
         if provider is not None:
             await self.check_unasked(caller, provider, mode)
 
-    async def check_unasked(self, caller: Caller, provider: "Provider", mode: str) -> None:
+    async def check_unasked(self, caller: AgentCaller, provider: "Provider", mode: str) -> None:
         """Raise Refused for a mode in which an agent never asks, unless a person has granted it. Needs a policy."""
         guard, session = self.guard, caller.session
         if guard is None or session is None or caller.is_person or not providers.never_asks(provider, mode):
@@ -318,7 +267,7 @@ class AgentService:
         try:
             items = await self.store.timeline(agent.id)
         except HearthError:
-            # What this daemon knows is better than nothing.
+            # The items of this daemon are better than none.
             items = agent.timeline.items()
         text = render(items, limit)
         if len(text) > ACTIVITY_CHARACTERS:
@@ -327,13 +276,13 @@ class AgentService:
 
     # --- permissions
 
-    def permissions(self, caller: Caller) -> "Sequence[OpenPermission]":
+    def permissions(self, caller: AgentCaller) -> "Sequence[OpenPermission]":
         """Return the permission requests of the agents on which the caller may act."""
         return [permission for agent in self.list(caller) for permission in agent.asked()]
 
-    async def respond(self, caller: Caller, agent: Agent, request_id: str, response: dict[str, Any]) -> None:
+    async def respond(self, caller: AgentCaller, agent: Agent, request_id: str, response: dict[str, Any]) -> None:
         """Decide a permission request. Raises HearthError."""
-        from hearth.packs.agents import responses
+        from hearth.packs.agents.permissions import responses
 
         await responses.respond(self.hub.pending, caller, agent, request_id, response)
 
@@ -345,11 +294,13 @@ class AgentService:
     def _asked(self, agent: Agent, permission: OpenPermission) -> None:
         EVENTS.emit(AgentPermissionAsked(agent=agent.id, request=permission.id))
         agent.publish({"type": "permission", "request": permission.describe()})
-        self._notify_parent(agent, "permission")
+        self.delivery.tell_parent(agent, "permission")
 
     # --- pruning
 
-    async def prune(self, caller: Caller, force: bool = False, agent: Agent | None = None) -> "Sequence[dict[str, Any]]":
+    async def prune(
+        self, caller: AgentCaller, force: bool = False, agent: Agent | None = None
+    ) -> "Sequence[dict[str, Any]]":
         """Forget closed agents and remove their worktrees; return what became of each."""
         chosen = [agent] if agent else [each for each in self.list(caller, include_closed=True) if each.is_closed]
         return await pruning.prune(self, chosen, force=force and caller.is_person)
@@ -357,14 +308,14 @@ class AgentService:
     def forget(self, agent: Agent) -> None:
         """Remove a closed agent from the record."""
         self.agents.pop(agent.id, None)
-        self.notices.settled(agent.id)
+        self.delivery.notices.settled(agent.id)
         self.store.delete(agent.id)
 
     # --- events of agents
 
     def session_for(self, agent: Agent) -> AgentSession:
         """Return a new session for the agent's next process. Raises HearthError."""
-        if self._is_stopping:
+        if self.is_stopping:
             raise AgentError("the daemon shuts down")
         record = agent.record
         provider = providers.choose(record.provider, None, self.providers())
@@ -385,10 +336,10 @@ class AgentService:
         served = self.hub.servers.get(SELF_ID)
         return launch.instruction(agent.record.worktree is not None) if served else None
 
-    def keep_items(self, agent: Agent, items: "Sequence[TimelineItem]") -> None:
+    def keep_items(self, agent_id: str, items: "Sequence[TimelineItem]") -> None:
         """Keep changed items of a timeline."""
-        if agent.id in self.agents:
-            self.store.append(agent.id, items)
+        if agent_id in self.agents:
+            self.store.append(agent_id, items)
 
     def created(self, agent: Agent) -> None:
         """Tell of a new agent."""
@@ -396,9 +347,10 @@ class AgentService:
         log.info("agent created agent=%s provider=%s parent=%s", record.id, record.provider, record.parent_id)
         EVENTS.emit(AgentCreated(agent=record.id, provider=record.provider, parent=record.parent_id))
 
-    def changed(self, agent: Agent) -> None:
+    def changed(self, agent_id: str) -> None:
         """Keep the record of an agent, and tell of a new status."""
-        if agent.id not in self.agents:
+        agent = self.agents.get(agent_id)
+        if agent is None:
             return
         record = agent.record
         self.store.save(record)
@@ -415,72 +367,24 @@ class AgentService:
             agent.note_change()
 
     def _closed(self, agent: Agent) -> None:
-        self._turns.discard(agent.id)
+        self.turns.leave(agent.id)
         EVENTS.emit(AgentClosed(agent=agent.id, reason=(agent.record.closed_reason or "")[:500] or None))
-        self.notices.settled(agent.id, "permission")
-        self.notices.forget_parent(agent.id)
+        self.delivery.notices.settled(agent.id, "permission")
+        self.delivery.notices.forget_parent(agent.id)
         self.hub.policy.agent_closed(agent.id)
-        self._tell_all_soon()
+        self.delivery.tell_all_soon()
 
     def turn_ended(self, agent: Agent, failed: bool, is_aborted: bool) -> None:
         """Tell the parent of the end of a turn; tell agents that waited for a free turn."""
-        self._turns.discard(agent.id)
-        self.notices.settled(agent.id, "permission")
+        self.turns.leave(agent.id)
+        self.delivery.notices.settled(agent.id, "permission")
         if not is_aborted:
-            self._notify_parent(agent, "errored" if failed else "finished")
-        self._tell_all_soon()
-
-    # --- notices
-
-    def _notify_parent(self, agent: Agent, kind: NoticeKind) -> None:
-        record = agent.record
-        if record.parent_id is not None and record.notify:
-            self._post(record.parent_id, agent, kind)
-
-    def _post(self, recipient_id: str, child: Agent, kind: NoticeKind) -> None:
-        recipient = self.agents.get(recipient_id)
-        if recipient is not None and not recipient.is_closed:
-            self.notices.post(recipient_id, child.id, kind, child.record.turn, child.title)
+            self.delivery.tell_parent(agent, "errored" if failed else "finished")
+        self.delivery.tell_all_soon()
 
     async def notify(self, recipient_id: str, child_id: str, kind: NoticeKind) -> None:
         """Tell an agent that something of another one waits for it."""
-        self.notify_soon(recipient_id, child_id, kind)
-
-    def notify_soon(self, recipient_id: str, child_id: str, kind: NoticeKind) -> None:
-        """Tell an agent as `notify` does; the notice is written in the meantime."""
-        if child_id in self.agents:
-            self._post(recipient_id, self.agents[child_id], kind)
-
-    def _tell_all_soon(self) -> None:
-        for parent_id in self.notices.parents():
-            self._tell_soon(parent_id)
-
-    def _tell_soon(self, parent_id: str) -> None:
-        """Deliver the notices of an agent by a prompt, if it is idle; its blocking tools deliver them otherwise."""
-        parent = self.agents.get(parent_id)
-        if parent is None or parent.is_closed:
-            self.notices.forget_parent(parent_id)
-        elif parent_id not in self._telling and parent.turn is None and not self._is_stopping:
-            self._telling.add(parent_id)
-            task = self.spawn(self._tell(parent))
-            task.add_done_callback(lambda _: self._telling.discard(parent_id))
-
-    async def _tell(self, parent: Agent) -> None:
-        batch: list[Any] = []
-
-        def compose() -> str | None:
-            batch[:] = self.notices.of(parent.id)[: notices.AT_ONCE]
-            return notices.prompt(batch) if batch else None
-
-        try:
-            self._reserve(parent)
-            if await parent.prompt_if_idle(compose):
-                self.notices.delivered(batch)
-        except HearthError as exc:
-            log.info("notices wait agent=%s reason=%s", parent.id, exc)
-        finally:
-            if parent.turn is None:
-                self._turns.discard(parent.id)
+        self.delivery.post(recipient_id, child_id, kind)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run work that the service ends with itself."""

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hearth.errors import Refused
-from hearth.packs.agents import notices as notice_texts
-from hearth.packs.agents.notices import Notices
+from hearth.packs.agents.notices import outbox
+from hearth.packs.agents.notices.outbox import Notices
 
 if TYPE_CHECKING:
     from hearth.packs.agents.agent import Agent
@@ -58,7 +58,7 @@ async def wait(
         turn = turn or agent.turn
         if others := notices.others(parent_id, agent.id):
             notices.delivered(others)
-            return result(agent, notice_texts.attention(others))
+            return result(agent, outbox.attention(others))
         waited = loop.time() - started
         if waited >= seconds:
             return result(agent, timed_out=True)

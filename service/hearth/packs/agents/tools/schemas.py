@@ -115,7 +115,10 @@ CREATED = obj(
     },
     {**WAITED, "worktree": WORKTREE_OR_NULL, "guidance": TEXT},
 )
-AWAITED = obj({"agentId": TEXT, "status": STATUS, "permission": PERMISSION_OR_NULL, "lastMessage": TEXT_OR_NULL}, {"attention": ATTENTION})
+AWAITED = obj(
+    {"agentId": TEXT, "status": STATUS, "permission": PERMISSION_OR_NULL, "lastMessage": TEXT_OR_NULL},
+    {"attention": ATTENTION},
+)
 PROMPTED = obj({"success": FLAG, "status": STATUS}, {**WAITED, "guidance": TEXT})
 STATUS_RESULT = obj({"status": STATUS, "snapshot": SNAPSHOT})
 LIST_RESULT = obj({"agents": array(obj(_ITEM))})
@@ -146,7 +149,9 @@ _NOTIFY = described(FLAG, "Whether you are told when the agent finishes, fails o
 CREATE = obj(
     {},
     {
-        "cwd": described(TEXT, "Folder in which the agent works: absolute, relative to yours, or with ~. Default: yours."),
+        "cwd": described(
+            TEXT, "Folder in which the agent works: absolute, relative to yours, or with ~. Default: yours."
+        ),
         "title": described(
             {**TEXT, "minLength": 1, "maxLength": TITLE_CHARACTERS},
             "Short title for people. Default: the first line of the prompt.",
@@ -156,7 +161,9 @@ CREATE = obj(
         "initialPrompt": described(_PROMPT, "Task of the agent. Without it the agent waits for send_agent_prompt."),
         "initialMode": described(TEXT, _MODE),
         "mode": described(TEXT, _MODE),
-        "role": described(TEXT, "Role of the agent in the policy. Default: yours. Your role must be allowed to start it."),
+        "role": described(
+            TEXT, "Role of the agent in the policy. Default: yours. Your role must be allowed to start it."
+        ),
         "worktreeName": described(
             TEXT, "Name of a new git worktree for the agent, and of its branch: lowercase letters, digits, hyphens."
         ),
@@ -185,7 +192,9 @@ LIST = obj(
 )
 ONE = obj({"agentId": AGENT_ID})
 ACTIVITY = obj({"agentId": AGENT_ID}, {"limit": described({**COUNT, "minimum": 1}, "Number of the newest activities.")})
-SET_MODE = obj({"agentId": AGENT_ID, "modeId": described({**TEXT, "minLength": 1}, "One of the agent's availableModes.")})
+SET_MODE = obj(
+    {"agentId": AGENT_ID, "modeId": described({**TEXT, "minLength": 1}, "One of the agent's availableModes.")}
+)
 RESPOND = obj(
     {
         "agentId": AGENT_ID,

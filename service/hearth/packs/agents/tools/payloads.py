@@ -1,6 +1,6 @@
 """Agents as tools and frontends show them: snapshots, list items and permission requests. Pure.
 
-The names are those of the schemas in `schemas`. Times are ISO 8601 in UTC.
+The names are those of `schemas`. Times are ISO 8601 in UTC.
 """
 
 from datetime import UTC, datetime

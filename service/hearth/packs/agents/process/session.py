@@ -63,7 +63,7 @@ class FormerSession(NamedTuple):
 
 
 class AgentSession:
-    """Session with one agent process, from `open` to `close`. `limits`: bytes of one message, bytes queued for stdin."""
+    """Session with one agent process, from `open` to `close`. `limits`: bytes of a message, bytes queued for stdin."""
 
     def __init__(self, provider: Provider, events: SessionEvents, launch: Launch, limits: tuple[int, int]) -> None:
         self._provider = provider

@@ -4,18 +4,20 @@ from typing import TYPE_CHECKING, Any
 
 from hearth.errors import Refused
 from hearth.hub.authorization.pending import Approver, Pending
-from hearth.packs.agents.agent import CANCELLED
+from hearth.packs.agents.turn import CANCELLED
 
 if TYPE_CHECKING:
     from hearth.packs.agents.agent import Agent
-    from hearth.packs.agents.authority import Caller
-    from hearth.packs.agents.permissions import OpenPermission
+    from hearth.packs.agents.identity.authority import AgentCaller
+    from hearth.packs.agents.permissions.requests import OpenPermission
 
 # Changes of the request that a response could ask for: an agent would run something that nobody has decided about.
 _REFUSED = ("updatedInput", "updatedPermissions")
 
 
-async def respond(pending: Pending, caller: "Caller", agent: "Agent", request_id: str, response: dict[str, Any]) -> None:
+async def respond(
+    pending: Pending, caller: "AgentCaller", agent: "Agent", request_id: str, response: dict[str, Any]
+) -> None:
     """Decide a request of an agent. Raises HearthError."""
     permission = next((each for each in agent.asked() if each.id == request_id), None)
     if permission is None:
@@ -41,10 +43,12 @@ def _check_action(permission: "OpenPermission", chosen: object, behavior: str) -
     for action in permission.describe()["actions"]:
         if action["id"] == chosen and action["behavior"] == behavior:
             return
-    raise Refused(f"the request has no action {chosen!r} that means {behavior}; its actions are in list_pending_permissions")
+    raise Refused(
+        f"the request has no action {chosen!r} that means {behavior}; its actions are in list_pending_permissions"
+    )
 
 
-def _approver(caller: "Caller") -> Approver:
+def _approver(caller: "AgentCaller") -> Approver:
     if caller.session is None or caller.is_person:
         return Approver(caller.name or "a person", "cli", caller.session)
     return Approver.at(caller.session, "tool")

@@ -22,8 +22,8 @@ from hearth.errors import HearthError, NoRoom, Refused
 from hearth.hub.authorization.pending import Approver, Asker, Pending, PendingCall, PendingItem, Settlement
 from hearth.hub.sessions import agent_principal
 from hearth.packs.agents import acp
-from hearth.packs.agents.agent_session import Answer
-from hearth.packs.agents.tool_uses import ToolUse, is_own_tool, uses_of
+from hearth.packs.agents.permissions.tool_uses import ToolUse, is_own_tool, uses_of
+from hearth.packs.agents.process.session import Answer
 
 if TYPE_CHECKING:
     from hearth.hub.authorization.guard import Guard

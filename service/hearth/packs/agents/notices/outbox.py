@@ -76,13 +76,13 @@ class Notices:
         return [each for each in self.of(parent_id) if each.child_id != child_id][:AT_ONCE]
 
     def post(self, parent_id: str, child_id: str, kind: NoticeKind, turn: int, title: str) -> None:
-        """Add a notice unless the same one waits already. It is written at once, and delivered as soon as possible."""
+        """Add a notice unless the same one waits already; write it at once, and deliver it as soon as possible."""
         for each in self._waiting:
             if (each.parent_id, each.child_id, each.kind, each.turn) == (parent_id, child_id, kind, turn):
                 return
         notice = Notice(parent_id=parent_id, child_id=child_id, kind=kind, turn=turn, title=title)
         self._waiting.append(notice)
-        # Whoever waits in a blocking tool takes it from memory; the write comes first in the store's queue.
+        # A blocking tool takes it from memory; the write comes first in the store's queue.
         task = asyncio.get_running_loop().create_task(self._write(notice))
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)

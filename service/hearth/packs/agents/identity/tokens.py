@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hearth.errors import HearthError
 from hearth.hub.agent_directory import TOKEN_PREFIX
-from hearth.packs.agents import launch
+from hearth.packs.agents.process import launch
 
 if TYPE_CHECKING:
     from hearth.paths import Places

@@ -51,4 +51,4 @@ class Directory:
         """Tell a lead agent that a request of an agent below it waits for its decision."""
         asker = getattr(item, "asker", None)
         if asker is not None and asker.agent:
-            self._service.notify_soon(lead, asker.agent, "permission")
+            self._service.delivery.post(lead, asker.agent, "permission")

@@ -30,8 +30,8 @@ class Recorded(Protocol):
     record: "AgentRecord"
 
 
-class Caller(NamedTuple):
-    """Caller of a command: an agent by its proven id, another client, or a person."""
+class AgentCaller(NamedTuple):
+    """AgentCaller of a command: an agent by its proven id, another client, or a person."""
 
     agent_id: str | None = None
     # Name of the client, as it gives it.
@@ -42,7 +42,7 @@ class Caller(NamedTuple):
     session: "Session | None" = None
 
     @classmethod
-    def of(cls, session: "Session | None", cwd: str | None, is_person: bool) -> "Caller":
+    def of(cls, session: "Session | None", cwd: str | None, is_person: bool) -> "AgentCaller":
         """Return the caller at a session, or at the command line."""
         if session is None:
             return cls(None, "hearth" if is_person else "", cwd, is_person)
@@ -60,12 +60,12 @@ def ancestors(agents: Mapping[str, Recorded], agent_id: str) -> list[str]:
     return found
 
 
-def may_act(caller: Caller, agents: Mapping[str, Recorded], agent_id: str) -> bool:
+def may_act(caller: AgentCaller, agents: Mapping[str, Recorded], agent_id: str) -> bool:
     """Tell whether a caller may act on an agent."""
     return caller.agent_id is None or caller.agent_id in ancestors(agents, agent_id)
 
 
-def check(caller: Caller, agents: Mapping[str, Recorded], agent_id: str) -> None:
+def check(caller: AgentCaller, agents: Mapping[str, Recorded], agent_id: str) -> None:
     """Raise Refused unless the agent exists and the caller may act on it."""
     if agent_id not in agents:
         raise UnknownAgent(agent_id)
@@ -74,6 +74,18 @@ def check(caller: Caller, agents: Mapping[str, Recorded], agent_id: str) -> None
             f"Agent {agent_id} is not a descendant of agent {caller.agent_id}: an agent acts on the agents that it"
             " created, and on theirs; list_agents shows them"
         )
+
+
+def family(agents: Mapping[str, Recorded], agent_id: str) -> list[str]:
+    """Return the agents around one, without itself: those above it, its siblings, and its descendants."""
+    agent = agents.get(agent_id)
+    parent, above = (agent.record.parent_id if agent else None), ancestors(agents, agent_id)
+
+    def is_near(other: str) -> bool:
+        is_sibling = parent is not None and agents[other].record.parent_id == parent
+        return other in above or is_sibling or agent_id in ancestors(agents, other)
+
+    return [other for other in agents if other != agent_id and is_near(other)]
 
 
 # --- modes of children
