@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hearth.masking import UNSAFE
-from hearth.packs.agents.access import caller_of
+from hearth.packs.agent_access import caller_of
 from hearth.packs.agents.model import TITLE_CHARACTERS, AgentRecord
 from hearth.upstreams import threads
 from hearth.upstreams.pack_api import Arguments, CallContext, Pack, PackTool, ToolError
 
 if TYPE_CHECKING:
-    from hearth.packs.agents.access import AgentServices
+    from hearth.packs.agent_access import AgentServices
 
 _HINTS = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 _TEXT = {"type": "string"}

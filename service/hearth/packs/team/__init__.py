@@ -17,7 +17,7 @@ from hearth.packs.team.tasks import Tasks
 from hearth.upstreams.pack_api import Pack
 
 if TYPE_CHECKING:
-    from hearth.packs.agents.access import AgentServices
+    from hearth.packs.agent_access import AgentServices
 
 
 class TeamPack(Pack):

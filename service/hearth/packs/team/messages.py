@@ -13,7 +13,7 @@ from hearth.packs.team.schemas import COUNT, FLAG, TEXT, TEXT_OR_NULL, one_line,
 from hearth.upstreams.pack_api import Arguments, CallContext, PackTool, ToolError
 
 if TYPE_CHECKING:
-    from hearth.packs.agents.access import AgentServices
+    from hearth.packs.agent_access import AgentServices
 
 # About eight thousand tokens; a longer text belongs in a file.
 CONTENT_CHARACTERS = 32_000

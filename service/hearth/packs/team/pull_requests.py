@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hearth.errors import HearthError
-from hearth.packs.agents.access import caller_of
+from hearth.packs.agent_access import caller_of
 from hearth.packs.agents.model import AgentRecord, PullRequest
 from hearth.packs.team import schemas
 from hearth.packs.team.schemas import FLAG, TEXT, TEXT_OR_NULL
@@ -19,7 +19,7 @@ from hearth.upstreams import threads
 from hearth.upstreams.pack_api import Arguments, CallContext, PackTool, ToolError
 
 if TYPE_CHECKING:
-    from hearth.packs.agents.access import AgentServices
+    from hearth.packs.agent_access import AgentServices
 
 TITLE_CHARACTERS = 256
 # The system's limit for one word of a command is 128 KiB on Linux.

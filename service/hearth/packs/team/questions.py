@@ -14,7 +14,7 @@ from hearth.errors import Refused
 from hearth.hub.authorization.pending import Approver, Asker, PendingCall, Settlement
 from hearth.hub.sessions import agent_principal
 from hearth.masking import escaped
-from hearth.packs.agents.access import caller_of
+from hearth.packs.agent_access import caller_of
 from hearth.packs.agents.model import AgentRecord
 from hearth.packs.team import schemas
 from hearth.packs.team.schemas import TEXT, TEXT_OR_NULL
@@ -23,7 +23,7 @@ from hearth.wire import json
 
 if TYPE_CHECKING:
     from hearth.hub.authorization.pending import Pending
-    from hearth.packs.agents.access import AgentServices
+    from hearth.packs.agent_access import AgentServices
 
 # Below the minute after which clients give up on a call.
 WAIT_SECONDS = 45.0

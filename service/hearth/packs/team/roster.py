@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hearth.packs.agents.access import caller_of
+from hearth.packs.agent_access import caller_of
 from hearth.packs.agents.model import AgentRecord
 from hearth.packs.team.schemas import one_line
 from hearth.upstreams.pack_api import CallContext, ToolError
 
 if TYPE_CHECKING:
-    from hearth.packs.agents.access import AgentServices
+    from hearth.packs.agent_access import AgentServices
 
 PARENT = "parent"
 # Members in an error message; a team has seldom more.

@@ -13,7 +13,7 @@ from hearth.packs.team.roster import Roster
 from hearth.wire import json
 
 if TYPE_CHECKING:
-    from hearth.packs.agents.access import AgentSource
+    from hearth.packs.agent_access import AgentSource
     from hearth.packs.agents.model import AgentRecord
 
 Result = TypeVar("Result")

@@ -19,7 +19,7 @@ from hearth.packs.team.schemas import TEXT, TEXT_OR_NULL, one_line, untrusted
 from hearth.upstreams.pack_api import Arguments, CallContext, PackTool, ToolError
 
 if TYPE_CHECKING:
-    from hearth.packs.agents.access import AgentServices
+    from hearth.packs.agent_access import AgentServices
 
 SUBJECT_CHARACTERS = 200
 DESCRIPTION_CHARACTERS = 20_000
