@@ -56,6 +56,7 @@ class Process:
         self._watch: children.ExitWatch | None = None
         self._connecting: asyncio.Future[None] | None = None
         self._stopping: asyncio.Future[None] | None = None
+        self._input_ended = False
         self._output_ended = False
         self._stderr_ended = False
         self.exit_code: int | None = None
@@ -87,7 +88,7 @@ class Process:
         out, _ = await loop.connect_read_pipe(lambda: _Output(self), child.stdout)
         self._readers = [out]
         err, _ = await loop.connect_read_pipe(lambda: said, child.stderr)
-        stdin, _ = await loop.connect_write_pipe(lambda: _Input(self._lost_touch), child.stdin)
+        stdin, _ = await loop.connect_write_pipe(lambda: _Input(self._end_of_input), child.stdin)
         self._stdin = BufferedWriter(stdin)
         self._readers.append(err)
         self._watch = children.ExitWatch(child, self._reap)
@@ -103,7 +104,8 @@ class Process:
         if self._watch:
             self._watch.close()
         self.exited.set()
-        if self._stdin:
+        # asyncio's own transport fails to abort after its end.
+        if self._stdin and not self._input_ended:
             self._stdin.transport.abort()
         # Its output must still be read; nothing can be sent to it.
         self._on_lost()
@@ -119,6 +121,10 @@ class Process:
         else:
             patience = STDERR_SECONDS if self._output_ended else LAST_WORDS_SECONDS
             self._late = asyncio.get_running_loop().call_later(patience, self._finish)
+
+    def _end_of_input(self) -> None:
+        self._input_ended = True
+        self._lost_touch()
 
     def _end_of_output(self) -> None:
         self._output_ended = True

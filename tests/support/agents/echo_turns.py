@@ -144,6 +144,8 @@ class Commands(Turn):
             self.update("tool_call", **call)
             params = {"sessionId": self.session.id, "toolCall": call, "options": options}
             asked.append(self.agent.client.ask("session/request_permission", params))
+        if count > 1:
+            self.think("all were asked")
         # A cancelled turn still gets its answers: they say how the client cancelled.
         answers = [answers.get(timeout=LIFETIME_SECONDS) for _, answers in asked]
         self.say("; ".join(map(described, answers)))

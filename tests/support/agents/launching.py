@@ -31,7 +31,7 @@ class Recorder:
         self.withdrawn: list[acp.PermissionRequest] = []
         self.endings: list[str] = []
         self.over = asyncio.Event()
-        self.question = asyncio.Event()
+        self._told = asyncio.Event()
         # Called with each update, and with each question and its answer.
         self.on_update: Callable[[dict[str, Any]], None] = lambda update: None
         self.on_question: Callable[[acp.PermissionRequest, Callable[[str | None], None]], None] = lambda asked, say: (
@@ -40,12 +40,13 @@ class Recorder:
 
     def updated(self, session_id: str, update: dict[str, Any]) -> None:
         self.updates.append(update)
+        self._told.set()
         self.on_update(update)
 
     def permission_asked(self, request: acp.PermissionRequest, answer: Callable[[str | None], None]) -> None:
         self.asked.append(request)
         self.answers.append(answer)
-        self.question.set()
+        self._told.set()
         self.on_question(request, answer)
 
     def permission_withdrawn(self, request: acp.PermissionRequest) -> None:
@@ -54,6 +55,12 @@ class Recorder:
     def ended(self, why: str) -> None:
         self.endings.append(why)
         self.over.set()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait until what came makes the condition true."""
+        while not condition():
+            self._told.clear()
+            await self._told.wait()
 
     @property
     def said(self) -> str:

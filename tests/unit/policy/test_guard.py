@@ -203,7 +203,6 @@ def test_worktrees_of_agents_are_no_part_of_the_state(home: Path, policy_path: s
     for path in (
         ".hearth/policy.toml",
         ".claude/settings.json",
-        "../x",
         "../../x",
         "../../../../grants/mcp",
         str(state),
