@@ -7,18 +7,18 @@ power failure. Nothing is opened before the first use, and all is closed again w
 While the file cannot be written, waiting callers get a FileAccessError. Records, notices, and what no caller waits for
 are tried again. Timeline items beyond the bounds of `item_queue` are lost. Both are logged once.
 
-Records and undelivered notices are in memory; timelines are read on demand. `store_writer` has the thread, `database`
-opens the file, `rows` has the statements.
+Records and undelivered notices are in memory; timelines are read on demand. In the folder `storage`, `writer` has the
+thread, `database` opens the file and `rows` has the statements.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hearth.packs.agents import rows
-from hearth.packs.agents.database import AgentDatabase, DamagedFile
 from hearth.packs.agents.model import AgentRecord, Notice, PullRequest, Task, TaskStatus, TeamMessage
-from hearth.packs.agents.store_job import StoreJob
-from hearth.packs.agents.store_writer import StoreWriter
+from hearth.packs.agents.storage import rows
+from hearth.packs.agents.storage.database import AgentDatabase, DamagedFile
+from hearth.packs.agents.storage.jobs import StoreJob
+from hearth.packs.agents.storage.writer import StoreWriter
 from hearth.packs.agents.timeline import ITEMS_LIMIT
 from hearth.packs.agents.timeline_items import TimelineItem
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from hearth.errors import FileAccessError, Refused
-from hearth.packs.agents import database, rows, store_writer
-from hearth.packs.agents.item_queue import ItemQueue
 from hearth.packs.agents.model import AgentRecord, Mode, Notice, PullRequest, Task, TeamMessage, Worktree
+from hearth.packs.agents.storage import database, rows, writer
+from hearth.packs.agents.storage.item_queue import ItemQueue
 from hearth.packs.agents.store import AgentStore
 from hearth.packs.agents.timeline_items import TimelineItem
 from support.kernel import until
@@ -71,7 +71,7 @@ def locked(folder: Path) -> Iterator[None]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a lock an error at once, and attempts frequent."""
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.01)
-    monkeypatch.setattr(store_writer, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(writer, "RETRY_SECONDS", 0.01)
 
 
 async def reopened(store: AgentStore) -> tuple[AgentStore, list[AgentRecord]]:
@@ -118,6 +118,24 @@ async def test_the_order_of_saves_is_kept_whichever_way_they_are_saved(store: Ag
     store.save(record(turn=100))
     _, found = await reopened(store)
     assert [each.turn for each in found] == [100]
+
+
+async def test_a_durable_save_is_synced_even_if_the_same_was_saved_before(store: AgentStore, folder: Path) -> None:
+    await store.save_durably(record())
+    log = folder / "agents.db-wal"
+    for _ in range(3):
+        size = log.stat().st_size
+        await store.save_durably(record())
+        # SQLite syncs nothing if it has nothing to commit.
+        assert log.stat().st_size > size
+
+
+async def test_agents_share_what_is_the_same(store: AgentStore) -> None:
+    for number in range(3):
+        store.save(record(f"a{number}", modes=[Mode("code", "Code"), Mode("plan", f"Plan {number}")]))
+    _, found = await reopened(store)
+    assert [[mode.label for mode in each.modes] for each in found] == [["Code", f"Plan {n}"] for n in range(3)]
+    assert found[0].modes[0] is found[2].modes[0]
 
 
 async def test_a_deleted_agent_leaves_nothing(store: AgentStore, folder: Path) -> None:
@@ -200,7 +218,7 @@ async def test_files_are_private_even_if_they_were_not(store: AgentStore, folder
 async def test_an_idle_store_has_neither_a_thread_nor_an_open_file(
     store: AgentStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_writer, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(writer, "IDLE_SECONDS", 0.01)
     for turn in range(3):
         store.save(record(turn=turn))
         await store.save_durably(record("a2"))
@@ -255,7 +273,7 @@ async def test_old_items_beyond_the_limit_are_removed(folder: Path) -> None:
         if seq % 10 == 0:
             await store.flush()
     assert [each.seq for each in await store.timeline("a1")] == list(range(901, 1001))
-    assert query(folder, "SELECT count(*) FROM timeline")[0][0] <= 100 + store_writer.TRIM_ITEMS
+    assert query(folder, "SELECT count(*) FROM timeline")[0][0] <= 100 + writer.TRIM_ITEMS
     store.set_timeline_limit(50)
     assert [each.seq for each in await store.timeline("a1", limit=80)] == list(range(951, 1001))
     await store.close()
@@ -264,8 +282,8 @@ async def test_old_items_beyond_the_limit_are_removed(folder: Path) -> None:
 async def test_old_items_beyond_the_limit_of_bytes_are_removed(
     store: AgentStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_writer, "TIMELINE_LIMIT_BYTES", 300_000)
-    monkeypatch.setattr(store_writer, "TRIM_BYTES", 50_000)
+    monkeypatch.setattr(writer, "TIMELINE_LIMIT_BYTES", 300_000)
+    monkeypatch.setattr(writer, "TRIM_BYTES", 50_000)
     store.save(record())
     for seq in range(1, 101):
         store.append("a1", [item(seq, "x" * 10_000)])
@@ -275,8 +293,8 @@ async def test_old_items_beyond_the_limit_of_bytes_are_removed(
 
 
 async def test_one_item_beyond_the_limit_of_bytes_is_kept(store: AgentStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_writer, "TIMELINE_LIMIT_BYTES", 10)
-    monkeypatch.setattr(store_writer, "TRIM_BYTES", 1)
+    monkeypatch.setattr(writer, "TIMELINE_LIMIT_BYTES", 10)
+    monkeypatch.setattr(writer, "TRIM_BYTES", 1)
     store.save(record())
     store.append("a1", [item(1), item(2, "x" * 10_000)])
     assert [each.seq for each in await store.timeline("a1")] == [2]
@@ -475,7 +493,7 @@ async def test_a_disk_that_does_not_answer_is_an_error(
     store: AgentStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.save_durably(record())
-    monkeypatch.setattr(store_writer, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(writer, "ANSWER_SECONDS", 0.05)
     with locked(folder), pytest.raises(FileAccessError, match="the disk did not answer within"):
         await store.put_task(Task(subject="given up"))
     monkeypatch.undo()

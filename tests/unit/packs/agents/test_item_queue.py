@@ -1,6 +1,6 @@
 """Queue of timeline items: coalescing, bounds, and fairness among agents."""
 
-from hearth.packs.agents.item_queue import ItemQueue
+from hearth.packs.agents.storage.item_queue import ItemQueue
 from hearth.packs.agents.timeline_items import TimelineItem
 
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hearth.errors import FileAccessError
-from hearth.packs.agents import rows
-from hearth.packs.agents.database import AgentDatabase, DamagedFile
-from hearth.packs.agents.item_queue import ItemQueue
-from hearth.packs.agents.store_job import StoreJob
+from hearth.packs.agents.storage import rows
+from hearth.packs.agents.storage.database import AgentDatabase, DamagedFile
+from hearth.packs.agents.storage.item_queue import ItemQueue
+from hearth.packs.agents.storage.jobs import StoreJob
 from hearth.packs.agents.timeline_items import TimelineItem
 
 if TYPE_CHECKING:

@@ -45,10 +45,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE pull_requests (number INTEGER PRIMARY KEY, id TEXT NOT NULL, agent TEXT NOT NULL,
                                        data BLOB NOT NULL)""",
         "CREATE INDEX pull_requests_by_agent ON pull_requests (agent)",
+        "CREATE TABLE durable (transactions INTEGER NOT NULL)",
+        "INSERT INTO durable VALUES (0)",
     ),
 )
 
-# Tables with their columns, as of the newest version. The rows of all but the last are kept if the file is damaged.
+# Tables with their columns, as of the newest version. The rows of all but `timeline` are kept if the file is damaged.
 COLUMNS = {
     "agents": "id, data",
     "notices": "number, id, parent, data",
@@ -97,6 +99,10 @@ class AgentDatabase:
         with self.connection() as connection:
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             connection.execute("BEGIN IMMEDIATE")
+            if durable:
+                # A row that is replaced by the same one is no change: nothing would be synced, neither what earlier
+                # transactions have written.
+                connection.execute("UPDATE durable SET transactions = transactions + 1")
             yield connection
             connection.execute("COMMIT")
 
@@ -176,7 +182,7 @@ class AgentDatabase:
             connection.execute(f"PRAGMA user_version = {number}")
             connection.execute("COMMIT")
             log.info("agents file migrated path=%s version=%d", self.path, number)
-        for table, columns in COLUMNS.items():
+        for table, columns in {**COLUMNS, "durable": "transactions"}.items():
             connection.execute(f"SELECT {columns} FROM {table} LIMIT 0")
 
     # --- trouble
