@@ -215,12 +215,11 @@ def entry_text(entry: Document) -> str:
 
 
 def tool_line(entry: Document) -> str:
-    """Return one call of an agent's tool on one line, with its state unless it has succeeded."""
-    name = text_of(entry.get("title") or entry.get("name"))
-    status = entry.get("status")
-    state = "" if status in (None, "completed") else f" ({status})"
-    line = cut(f"{name}{state}", DETAIL_CHARACTERS)
-    return click.style(f"[{line}]", fg="red" if status == "failed" else None, dim=status != "failed")
+    """Return one call of an agent's tool on one line. Only a failure is said: others are seen by what follows."""
+    has_failed = entry.get("status") == "failed"
+    name = " ".join(text_of(entry.get("title") or entry.get("name")).split())
+    line = cut(f"{name}{' (failed)' if has_failed else ''}", DETAIL_CHARACTERS)
+    return click.style(f"[{line}]", fg="red" if has_failed else None, dim=not has_failed)
 
 
 def _plan(entry: Document) -> list[str]:

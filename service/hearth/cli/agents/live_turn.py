@@ -138,10 +138,10 @@ class LiveTurn:
             complain(table.harmless(str(exc)))
 
     def _report(self, state: Document) -> int:
-        status, reason = state.get("status"), state.get("stopReason")
-        if status == "idle" and reason in (None, "end_turn"):
+        status, aborted = state.get("status"), state.get("aborted")
+        if status == "idle" and not aborted:
             return 0
-        why = state.get("lastError") or state.get("closedReason") or reason
+        why = state.get("closedReason") or aborted or state.get("lastError")
         what = "was closed" if status == "closed" else "did not finish its turn"
         complain(f"the agent {what}: {table.clean(agent_lines.text_of(why))}")
         return HearthError.exit_code
