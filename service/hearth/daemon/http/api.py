@@ -45,6 +45,10 @@ async def serve(request: "Request") -> None:
         await _ask(request, path)
     elif path == "events":
         await _follow(request)
+    elif path == "agents" or path.startswith("agents/"):
+        from hearth.daemon.http import agents
+
+        await agents.serve(request, path)
     elif path in _ACTIONS and (path != "restart" or name is not None):
         await _act(request, path, name)
     else:
