@@ -115,8 +115,8 @@ class ControlConnection:
     ) -> Iterator[dict[str, Any]]:
         """Yield the newest `count` entries of an agent's timeline (all without it) and, to `follow`, what comes.
 
-        To `follow`, an entry of kind `state` comes behind the first ones, and one for each change. Ends with the agent or
-        with the daemon. Raises Unreachable and Refused, and TimeoutError after `seconds`.
+        Then an entry of kind `state` comes behind the first ones, and one for each change. Ends with the agent or with
+        the daemon. Raises Unreachable and Refused, and TimeoutError after `seconds`.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         arguments = {"agentId": id, "count": count, "follow": follow}

@@ -54,7 +54,7 @@ class AgentCommands:
     def __init__(self, services: "DaemonServices") -> None:
         self._services = services
 
-    async def list(self, include_closed: bool, asker: Session | None) -> list[Result]:
+    async def snapshots(self, include_closed: bool, asker: Session | None) -> list[Result]:
         """Return the snapshots of the agents that a caller may see. Raises Refused without the pack."""
         service = await self._service()
         found = service.list(self._caller(service, asker), include_closed=include_closed)

@@ -139,7 +139,7 @@ class DaemonControl:
 
     async def cmd_agents(self, include_closed: bool = False, asker: Session | None = None) -> list[dict[str, Any]]:
         """Return the agents that a caller may see, those that work first. Raises Refused without the pack."""
-        return await self._agents().list(include_closed, asker)
+        return await self._agents().snapshots(include_closed, asker)
 
     async def cmd_agent(self, verb: str, arguments: Mapping[str, Any], asker: Session | None = None) -> dict[str, Any]:
         """Run a command about agents and return its result. Raises Refused and AgentError."""
