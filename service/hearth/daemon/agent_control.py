@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from hearth.daemon import control
-from hearth.errors import HearthError, MessageError, Refused
+from hearth.errors import HearthError, MessageError, PersonRequired, Refused
 from hearth.hub.control_api import ControlApi
 from hearth.hub.sessions import Session
 from hearth.wire import json
@@ -94,7 +94,12 @@ class AgentCommands:
                     yield found
 
     async def _service(self) -> "AgentService":
-        raise NotImplementedError
+        if PACK not in self._services.hub.servers:
+            raise NoAgents
+        service = self._services.agents()
+        # Does nothing where the pack has started it.
+        await service.start()
+        return service
 
     def _caller(self, service: "AgentService", asker: Session | None) -> "Caller":
         return service.caller_of(asker, asker.cwd if asker else None, is_person=asker is None)
@@ -235,7 +240,20 @@ async def _permissions(service: "AgentService", caller: "Caller", arguments: Arg
 
 
 async def _prune(service: "AgentService", caller: "Caller", arguments: Arguments) -> Result:
-    raise NotImplementedError
+    with_worktrees, force = _flag(arguments, "worktrees"), _flag(arguments, "force")
+    if force and not caller.is_person:
+        raise PersonRequired("removing work that is nowhere else is for a person; leave force out")
+    closed = [agent for agent in service.list(caller, include_closed=True) if agent.is_closed]
+    found = []
+    for agent in closed:
+        if agent.record.worktree is None or with_worktrees:
+            found += await service.prune(caller, force, agent)
+    removed = [each["agentId"] for each in found if each["pruned"]]
+    kept = [{"id": each["agentId"], "reason": each["reason"]} for each in found if not each["pruned"]]
+    if not with_worktrees:
+        reason = "it has a worktree; --worktrees removes it where no work would be lost"
+        kept += [{"id": agent.id, "reason": reason} for agent in closed if agent.record.worktree is not None]
+    return {"removed": removed, "kept": kept}
 
 
 # Each command with the members of its arguments.

@@ -333,8 +333,9 @@ def _modes(found: dict[str, Any]) -> list[str]:
 @json_option()
 @with_places
 def prune(places: Places, worktrees: bool, force: bool, yes: bool, as_json: bool) -> None:
-    """Forget the agents that are closed, with their timelines. A worktree that holds work which is nowhere else
-    (uncommitted, untracked or ignored files, commits on no other branch) is kept, and so is its agent's record.
+    """Forget the agents that are closed, with their timelines; those with a worktree only with --worktrees. A worktree
+    that holds work which is nowhere else (uncommitted, untracked or ignored files, commits on no other branch) is kept,
+    and so is its agent.
 
     \b
     Examples:

@@ -72,7 +72,7 @@ def _row(each: Document, now: float, home: str) -> list[str]:
         text_of(each.get("role")),
         text_of(each.get("status")),
         text_of(each.get("currentModeId")),
-        text_of(each.get("parentId")),
+        text_of(each.get("parentAgentId")),
         short_path(text_of(each.get("cwd")), home),
         table.NOTHING if created is None else duration(max(0.0, now - created)),
     ]
@@ -138,7 +138,7 @@ def agent_lines(snapshot: Document, now: float, home: str) -> list[str]:
         ("mode", _mode(snapshot)),
         ("folder", short_path(text_of(snapshot.get("cwd")), home)),
         ("worktree", _worktree(snapshot.get("worktree"))),
-        ("parent", snapshot.get("parentId")),
+        ("parent", snapshot.get("parentAgentId")),
         ("labels", ", ".join(f"{key}={value}" for key, value in (snapshot.get("labels") or {}).items())),
         ("created", _ago(snapshot.get("createdAt"), now)),
         ("last prompt", _ago(snapshot.get("lastUserMessageAt"), now)),

@@ -43,7 +43,7 @@ def test_a_row_has_what_tells_agents_apart_and_no_column_that_is_empty_everywher
 
 
 def test_role_and_parent_are_columns_where_an_agent_has_them() -> None:
-    head = agent_lines.agent_table([agent(role="dev", parentId="a0"), agent(id="a2")], NOW, 200, HOME)[0]
+    head = agent_lines.agent_table([agent(role="dev", parentAgentId="a0"), agent(id="a2")], NOW, 200, HOME)[0]
     assert "ROLE" in head
     assert "PARENT" in head
 
