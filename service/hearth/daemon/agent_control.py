@@ -162,12 +162,19 @@ async def _newest(service: "AgentService", agent: "Agent", count: int | None) ->
 async def _create(service: "AgentService", caller: "Caller", arguments: Arguments) -> Result:
     from hearth.packs.agents.creation import CreateRequest
 
-    names = {"worktreeName": "worktree_name", "baseBranch": "base_branch"}
-    texts = ("prompt", "provider", "mode", "role", "title", "cwd", "worktreeName", "baseBranch")
-    given = {names.get(name, name): _optional(arguments, name) for name in texts}
-    prompt = given.pop("prompt")
+    prompt = _optional(arguments, "prompt")
     service.check_prompt(prompt)
-    agent = await service.create(caller, CreateRequest(labels=_labels(arguments), **given))
+    request = CreateRequest(
+        provider=_optional(arguments, "provider"),
+        mode=_optional(arguments, "mode"),
+        role=_optional(arguments, "role"),
+        title=_optional(arguments, "title"),
+        cwd=_optional(arguments, "cwd"),
+        worktree_name=_optional(arguments, "worktreeName"),
+        base_branch=_optional(arguments, "baseBranch"),
+        labels=_labels(arguments),
+    )
+    agent = await service.create(caller, request)
     if prompt is not None:
         # Not by `create`, which returns the agent although its first turn was refused.
         try:
@@ -244,7 +251,7 @@ async def _prune(service: "AgentService", caller: "Caller", arguments: Arguments
     if force and not caller.is_person:
         raise PersonRequired("removing work that is nowhere else is for a person; leave force out")
     closed = [agent for agent in service.list(caller, include_closed=True) if agent.is_closed]
-    found = []
+    found: list[Result] = []
     for agent in closed:
         if agent.record.worktree is None or with_worktrees:
             found += await service.prune(caller, force, agent)
