@@ -82,8 +82,20 @@ def test_run_starts_the_daemon_and_prints_the_agents_text(agents: Home) -> None:
 
 
 def test_a_prompt_comes_from_standard_input_and_may_be_longer_than_a_header(agents: Home) -> None:
-    text = "x" * 200_000
-    assert agents.ok_with(text, "agent", "run", "-") == f"echo: {text}\n"
+    # The text has no line end, and all of it is said in one piece.
+    shown = agents.ok_with("x" * 200_000, "agent", "run", "-")
+    assert shown.strip("x\n") == "echo: "
+    assert len(shown) > 60_000
+
+
+def test_a_prompt_that_is_too_long_is_one_sentence(agents: Home) -> None:
+    with open(f"{agents.folder}/prompt", "w+", encoding="utf-8") as file:
+        file.write("x" * 10_000_000)
+        file.seek(0)
+        done = agents.run_in(agents.home, "agent", "run", "-", stdin=file)
+    assert done.returncode == 5
+    assert "the prompt has 10000000 bytes" in done.stderr
+    assert agents.json("agents", "--all", "--json")["agents"] == []
 
 
 def test_thoughts_and_tools_go_to_standard_error(agents: Home) -> None:

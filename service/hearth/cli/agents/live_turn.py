@@ -34,6 +34,8 @@ class LivePrinter:
         self._printed: dict[object, str] = {}
         self._open: object = None
         self._is_error = False
+        # How much of the text in that entry is not in the timeline.
+        self._missing: object = None
 
     def show(self, entry: Document) -> None:
         """Print what is new of an entry. The prompt is the caller's own, and is not repeated."""
@@ -46,6 +48,7 @@ class LivePrinter:
             return
         if kind in _GROWING:
             self._show_growth(seq, str(entry.get("text") or ""), is_message=kind == "message")
+            self._missing = entry.get("cut")
             return
         self._show_once(seq, entry_text(entry))
 
@@ -75,6 +78,9 @@ class LivePrinter:
         if self._open is not None:
             click.echo(err=self._is_error)
         self._open = None
+        if self._missing:
+            click.echo(click.style(f"[{self._missing} characters more, which are not kept]", dim=True), err=True)
+        self._missing = None
 
 
 class LiveTurn:
