@@ -138,7 +138,6 @@ def test_wait_gives_up_after_its_time_and_the_agent_goes_on(agents: Home) -> Non
         (("--worktree", "login", "--base", "main"), 5, "git"),
         (("--role", "dev"), 5, "policy"),
         (("--mode", "yolo"), 5, "default"),
-        (("--worktree", "login"), 2, "--base"),
     ],
 )
 def test_what_cannot_be_started_is_one_sentence_and_leaves_no_agent(
@@ -149,6 +148,11 @@ def test_what_cannot_be_started_is_one_sentence_and_leaves_no_agent(
     assert said in error
     assert error.count("\n") == 1
     assert agents.json("agents", "--all", "--json")["agents"] == []
+
+
+def test_a_worktree_without_a_base_is_a_usage_error(agents: Home) -> None:
+    assert "--base" in agents.refuses(2, "agent", "run", "--worktree", "login", "hello")
+    assert agents.processes() == []
 
 
 def test_ctrl_c_leaves_the_agent_at_work(agents: Home) -> None:
