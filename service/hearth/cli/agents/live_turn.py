@@ -140,7 +140,7 @@ class LiveTurn:
         except Unreachable:
             raise
         except HearthError as exc:
-            # Somebody else was quicker, or it was withdrawn.
+            # Another person was quicker, or it was withdrawn.
             complain(table.harmless(str(exc)))
 
     def _report(self, state: Document) -> int:

@@ -108,7 +108,7 @@ async def _serve_log(request: "Request", id: str, asker: "Session | None") -> No
 
 
 class LogStream:
-    """Stream of one agent's log to one client. `close` ends it: the daemon goes out, or the client has gone."""
+    """Stream of one agent's log to one client. `close` ends it: the daemon shuts down, or the client has gone."""
 
     def __init__(self, log: AsyncGenerator[list[dict[str, Any]], None]) -> None:
         self._log = log
@@ -190,4 +190,4 @@ def _status_of(problem: HearthError) -> int:
         return 400
     if isinstance(problem, PersonRequired):
         return 403
-    return 404 if is_unknown(problem) else 409
+    return 404 if is_unknown(problem) else 422
