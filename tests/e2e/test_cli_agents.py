@@ -351,6 +351,11 @@ def test_without_the_pack_it_is_said_how_to_enable_it(home: Home, words: tuple[s
     assert "hearth pack enable agents" in home.refuses(5, *words)
 
 
+def test_no_daemon_is_started_only_to_say_that_the_pack_is_off(home: Home) -> None:
+    assert "hearth pack enable agents" in home.refuses(5, "agent", "run", "hello")
+    assert home.processes() == []
+
+
 def test_an_unknown_id_is_one_sentence(agents: Home) -> None:
     begin(agents, "say ok")
     assert "Agent a1 not found" in agents.refuses(5, "agent", "show", "a1")

@@ -63,8 +63,21 @@ def _running(places: Places, otherwise: str = "its agents are known again when a
 def _started(places: Places) -> RunningDaemon:
     from hearth.control_client.starting import find_or_start
 
+    if (daemon := running_daemon.find(places)) is not None:
+        return daemon
+    _check_enabled(places)
     with Spinner("starting the daemon"):
         return find_or_start(places)
+
+
+def _check_enabled(places: Places) -> None:
+    """Raise Refused if the pack is off: no daemon is started only to say so. A daemon tells of a mistake in the file."""
+    from hearth import config
+
+    found = config.examine(places)
+    pack = found.config.packs.get("agents")
+    if not found.problems and (pack is None or pack.disabled):
+        raise Refused(f"the pack 'agents' is off in {found.path}: `hearth pack enable agents`")
 
 
 # --- run, send, wait
