@@ -71,7 +71,7 @@ def _started(places: Places) -> RunningDaemon:
 
 
 def _check_enabled(places: Places) -> None:
-    """Raise Refused if the pack is off: no daemon is started only to say so. A daemon tells of a mistake in the file."""
+    """Raise Refused if the pack is off: no daemon is started only to say so. Mistakes of the file are the daemon's."""
     from hearth import config
 
     found = config.examine(places)
