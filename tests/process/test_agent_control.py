@@ -1,6 +1,7 @@
 """Commands about agents by control frames and by HTTP, with a real daemon and the scripted agent."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -17,13 +18,17 @@ API = "/api/v1/agents"
 EVENTS = {"Accept": "text/event-stream"}
 
 
-@pytest.fixture
-def daemon(scratch: Scratch) -> Iterator[Daemon]:
+def configure(scratch: Scratch, settings: str = "") -> None:
     arguments = ["-S", ECHO_AGENT, "--modes"]
     scratch.write_config(
-        'idle_timeout = 0\n[packs.agents]\nenabled = true\n[agents]\ndefault_provider = "echo"\n'
+        f'{settings}idle_timeout = 0\n[packs.agents]\nenabled = true\n[agents]\ndefault_provider = "echo"\n'
         f"[agents.providers.echo]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(arguments)}\n"
     )
+
+
+@pytest.fixture
+def daemon(scratch: Scratch) -> Iterator[Daemon]:
+    configure(scratch)
     yield scratch.start()
 
 
@@ -135,6 +140,20 @@ def test_without_the_pack_nothing_of_it_is_loaded(scratch: Scratch) -> None:
     header, _ = client.receive_type("agents")
     assert "hearth pack enable agents" in header["message"]
     assert HttpClient(scratch, API).request("GET").status == 404
+
+
+def test_over_tcp_the_token_comes_before_a_prompt_of_any_size(scratch: Scratch) -> None:
+    configure(scratch, 'listen = "tcp:127.0.0.1:0"\n')
+    scratch.start()
+    with open(scratch.folder / "prompt", "w+", encoding="utf-8") as file:
+        file.write("say " + "x" * 300_000)
+        file.seek(0)
+        command = [sys.executable, "-I", "-m", "hearth", "agent", "run", "--json", "-"]
+        done = subprocess.run(
+            command, stdin=file, env=scratch.environment(), capture_output=True, text=True, check=False
+        )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "idle"
 
 
 # --- HTTP

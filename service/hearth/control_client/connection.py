@@ -176,8 +176,10 @@ class ControlConnection:
         self._seq += 1
         request = {"type": kind, "seq": self._seq, **self._shown, **keys}
         deadline = None if seconds is None else time.monotonic() + seconds
+        # The first frame to a daemon on TCP has a size limit, until the token was shown.
+        shown = encode(json.dumps({"type": "heartbeat", **self._shown}).encode()) if self._shown and body else b""
         try:
-            self._send(encode(json.dumps(request).encode(), body))
+            self._send(shown + encode(json.dumps(request).encode(), body))
             while True:
                 header, payload = self._receive(deadline)
                 if header.get("type") == "error":

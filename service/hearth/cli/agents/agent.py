@@ -210,7 +210,7 @@ def _follow(daemon: RunningDaemon, id: str, entries: Any, after: int, as_json: b
     turn = LiveTurn(daemon, LivePrinter(is_quiet=as_json), as_json)
     try:
         code = turn.follow(entries, after)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         click.echo(err=True)
         note(f"{id} goes on: `hearth agent logs -f {id}` follows it, `hearth agent cancel {id}` ends its turn")
         return INTERRUPTED

@@ -18,6 +18,7 @@ from hearth.output import table
 _GROWING = frozenset({"message", "thought"})
 # Exit code of a wait whose time is up, as that of timeout(1).
 TIME_UP = 124
+REPLACED = "the turn was interrupted by a new prompt; `hearth agent wait` waits for that one"
 
 
 class LivePrinter:
@@ -107,13 +108,21 @@ class LiveTurn:
         return {"agentId": id, **{key: value for key, value in self.state.items() if key not in ("kind", "at")}}
 
     def _follow(self, entries: Iterable[Document], after: int) -> int:
+        own = 0
         for entry in entries:
             if entry.get("kind") != "state":
                 self._printer.show(entry)
                 continue
             self.state = dict(entry)
+            turn = int(entry.get("turn") or 0)
+            own = own or (turn if turn > after else 0)
+            if own and turn > own:
+                self._printer.end_line()
+                complain(REPLACED)
+                return HearthError.exit_code
             self._decide(entry)
-            if entry.get("status") not in BUSY and (int(entry.get("turn") or 0) > after or _is_lost(entry)):
+            # No later turn begins in an agent that is closed.
+            if entry.get("status") not in BUSY and (turn > after or entry.get("status") == "closed"):
                 self._printer.end_line()
                 return self._report(entry)
         self._printer.end_line()
@@ -151,8 +160,3 @@ class LiveTurn:
         what = "was closed" if status == "closed" else "did not finish its turn"
         complain(f"the agent {what}: {table.clean(agent_lines.text_of(why))}")
         return HearthError.exit_code
-
-
-def _is_lost(state: Document) -> bool:
-    """Tell whether no later turn can begin: the agent is closed."""
-    return state.get("status") == "closed"

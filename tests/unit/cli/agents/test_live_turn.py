@@ -61,6 +61,11 @@ def test_an_end_that_is_none_of_its_own_is_a_failure_with_the_reason(
     assert said in capsys.readouterr().err
 
 
+def test_a_turn_that_another_prompt_replaces_has_not_finished(capsys: pytest.CaptureFixture[str]) -> None:
+    assert follow(state("idle", 1), state("running", 2), state("running", 3), after=1) == 1
+    assert "interrupted by a new prompt" in capsys.readouterr().err
+
+
 def test_a_permission_is_told_once_with_what_to_type_where_there_is_no_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
