@@ -223,6 +223,20 @@ def test_at_a_terminal_permissions_are_asked(agents: Home, answer: str, outcome:
     assert outcome in shown
 
 
+def test_with_a_policy_a_permission_is_an_approval_like_any_other(agents: Home) -> None:
+    policy = os.path.join(agents.home, ".config", "hearth", "policy.toml")
+    with open(policy, "w", encoding="utf-8") as file:
+        file.write('default_role = "dev"\n[roles.dev]\ntools = ["**"]\notherwise = "ask"\n')
+    with typed(agents, "agent", "run", "ask execute") as process:
+        assert process.stderr and process.stdout
+        id = approval_in(Lines(process.stderr.fileno()))
+        (found,) = agents.json("agents", "--json")["agents"]
+        assert (found["role"], [each["id"] for each in found["pendingPermissions"]]) == ("dev", [id])
+        agents.ok("approve", id)
+        assert process.wait(PATIENCE_SECONDS) == 0
+        assert process.stdout.read() == b"selected allow\n"
+
+
 # --- show, logs
 
 
@@ -389,6 +403,8 @@ def test_below_an_agent_the_verbs_act_as_that_agent(home: Home) -> None:
         file.write(
             f'cd "$0.d" && "{HEARTH}" agents --json > list 2> list.err\n'
             f'"{HEARTH}" agent kill "$(cat victim)" > kill 2>&1; echo $? > code\n'
+            f'"{HEARTH}" agent prune --worktrees --force --yes > prune 2>&1\n'
+            f'"{HEARTH}" agent run --provider echo --background hi > child 2> child.err\n'
             f'exec "{sys.executable}" -S "{ECHO_AGENT}"\n'
         )
     os.mkdir(f"{script}.d")
@@ -402,11 +418,14 @@ def test_below_an_agent_the_verbs_act_as_that_agent(home: Home) -> None:
     victim = begin(home, "sleep")
     with open(f"{script}.d/victim", "w", encoding="utf-8") as file:
         file.write(victim)
-    home.ok("agent", "run", "--provider", "nested", "hello")
+    parent = home.json("agent", "run", "--provider", "nested", "--json", "hello")["agentId"]
     assert json.loads(read(f"{script}.d/list"))["agents"] == [], read(f"{script}.d/list.err")
     assert read(f"{script}.d/code") == "5\n"
     assert "descendant" in read(f"{script}.d/kill")
     assert snapshot(home, victim)["status"] == "running"
+    assert "for a person" in read(f"{script}.d/prune")
+    child = read(f"{script}.d/child").strip()
+    assert snapshot(home, child)["parentAgentId"] == parent, read(f"{script}.d/child.err")
 
 
 def test_nothing_is_left_when_the_daemon_stops(agents: Home) -> None:
