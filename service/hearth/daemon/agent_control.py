@@ -18,13 +18,13 @@ from hearth.wire import json
 if TYPE_CHECKING:
     from hearth.daemon.services import DaemonServices
     from hearth.packs.agents.agent import Agent
-    from hearth.packs.agents.authority import Caller
+    from hearth.packs.agents.authority import AgentCaller
     from hearth.packs.agents.live_feed import Change
     from hearth.packs.agents.service import AgentService
 
 Arguments = Mapping[str, Any]
 Result = dict[str, Any]
-Handler = Callable[["AgentService", "Caller", Arguments], Awaitable[Result]]
+Handler = Callable[["AgentService", "AgentCaller", Arguments], Awaitable[Result]]
 
 PACK = "agents"
 # Entries in one frame; between two frames the reader may fall behind.
@@ -101,7 +101,7 @@ class AgentCommands:
         await service.start()
         return service
 
-    def _caller(self, service: "AgentService", asker: Session | None) -> "Caller":
+    def _caller(self, service: "AgentService", asker: Session | None) -> "AgentCaller":
         return service.caller_of(asker, asker.cwd if asker else None, is_person=asker is None)
 
 
@@ -159,7 +159,7 @@ async def _newest(service: "AgentService", agent: "Agent", count: int | None) ->
 # --- commands
 
 
-async def _create(service: "AgentService", caller: "Caller", arguments: Arguments) -> Result:
+async def _create(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
     from hearth.packs.agents.creation import CreateRequest
 
     prompt = _optional(arguments, "prompt")
@@ -189,18 +189,18 @@ async def _create(service: "AgentService", caller: "Caller", arguments: Argument
     return {"agentId": agent.id, "type": agent.record.provider, **shown}
 
 
-async def _show(service: "AgentService", caller: "Caller", arguments: Arguments) -> Result:
+async def _show(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
     agent = service.get(caller, _text(arguments, "agentId"))
     return {"status": agent.record.status, "snapshot": service.snapshot(agent)}
 
 
-async def _send(service: "AgentService", caller: "Caller", arguments: Arguments) -> Result:
+async def _send(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
     agent = service.get(caller, _text(arguments, "agentId"))
     await service.prompt(caller, agent, _text(arguments, "prompt"), mode=_optional(arguments, "sessionMode"))
     return {"success": True, "status": agent.record.status}
 
 
-async def _wait(service: "AgentService", caller: "Caller", arguments: Arguments) -> Result:
+async def _wait(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
     agent = service.get(caller, _text(arguments, "agentId"))
     found = await service.wait(caller, agent, _seconds(arguments))
     return {
@@ -213,23 +213,23 @@ async def _wait(service: "AgentService", caller: "Caller", arguments: Arguments)
     }
 
 
-async def _cancel(service: "AgentService", caller: "Caller", arguments: Arguments) -> Result:
+async def _cancel(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
     agent = service.get(caller, _text(arguments, "agentId"))
     return {"success": await service.cancel(caller, agent)}
 
 
-async def _kill(service: "AgentService", caller: "Caller", arguments: Arguments) -> Result:
+async def _kill(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
     await service.kill(caller, service.get(caller, _text(arguments, "agentId")))
     return {"success": True}
 
 
-async def _mode(service: "AgentService", caller: "Caller", arguments: Arguments) -> Result:
+async def _mode(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
     agent = service.get(caller, _text(arguments, "agentId"))
     await service.set_mode(caller, agent, _text(arguments, "modeId"))
     return {"success": True, "newMode": agent.record.mode}
 
 
-async def _respond(service: "AgentService", caller: "Caller", arguments: Arguments) -> Result:
+async def _respond(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
     agent = service.get(caller, _text(arguments, "agentId"))
     response = {"behavior": _text(arguments, "behavior")}
     if message := _optional(arguments, "message"):
@@ -238,7 +238,7 @@ async def _respond(service: "AgentService", caller: "Caller", arguments: Argumen
     return {"success": True}
 
 
-async def _permissions(service: "AgentService", caller: "Caller", arguments: Arguments) -> Result:
+async def _permissions(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
     found = [
         {"agentId": each.agent.id, "status": each.agent.record.status, "request": each.describe()}
         for each in service.permissions(caller)
@@ -246,7 +246,7 @@ async def _permissions(service: "AgentService", caller: "Caller", arguments: Arg
     return {"permissions": found}
 
 
-async def _prune(service: "AgentService", caller: "Caller", arguments: Arguments) -> Result:
+async def _prune(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
     with_worktrees, force = _flag(arguments, "worktrees"), _flag(arguments, "force")
     if force and not caller.is_person:
         raise PersonRequired("removing work that is nowhere else is for a person; leave force out")
