@@ -41,14 +41,14 @@ async def serve(request: "Request") -> None:
         path, name = "restart", unquote(path.removeprefix(_SERVERS).removesuffix(_RESTART))
     if path != "reload":
         request.app.services.look_at_config()
-    if path in _QUERIES:
-        await _ask(request, path)
-    elif path == "events":
-        await _follow(request)
-    elif path == "agents" or path.startswith("agents/"):
+    if path == "agents" or path.startswith("agents/"):
         from hearth.daemon.http import agents
 
         await agents.serve(request, path)
+    elif path in _QUERIES:
+        await _ask(request, path)
+    elif path == "events":
+        await _follow(request)
     elif path in _ACTIONS and (path != "restart" or name is not None):
         await _act(request, path, name)
     else:
