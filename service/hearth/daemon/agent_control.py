@@ -320,9 +320,11 @@ def _seconds(arguments: Arguments) -> float | None:
 
 def is_unknown(problem: HearthError) -> bool:
     """Tell whether an error is about an agent that does not exist, or about the pack that is off."""
+    if isinstance(problem, NoAgents):
+        return True
     from hearth.packs.agents.authority import UnknownAgent
 
-    return isinstance(problem, UnknownAgent | NoAgents)
+    return isinstance(problem, UnknownAgent)
 
 
 def parse(payload: bytes) -> Result:

@@ -196,18 +196,17 @@ def wait(places: Places, id: str, timeout: float | None, as_json: bool) -> int:
       hearth agent wait a1b2c3d4e5f6 --timeout 600 --json | jq -r .lastMessage
     """
     daemon = _running(places)
-    turn = LiveTurn(daemon, LivePrinter(is_quiet=True), as_json)
-    with daemon.control() as feed, Spinner(f"waiting for {id}") as spinner:
-        turn.paused = spinner.paused
+    turn = LiveTurn(daemon, id, LivePrinter(is_quiet=True), as_json)
+    with daemon.control() as feed:
         code = turn.follow(feed.agent_log(id, 0, True, timeout), -1)
     if code == TIME_UP and not as_json:
         complain(f"{id} still works after {timeout:g} s")
-    tell(as_json, turn.outcome(id), *([str(turn.state["lastMessage"])] if turn.state.get("lastMessage") else []))
+    tell(as_json, turn.outcome(), *([str(turn.state["lastMessage"])] if turn.state.get("lastMessage") else []))
     return code
 
 
 def _follow(daemon: RunningDaemon, id: str, entries: Any, after: int, as_json: bool) -> int:
-    turn = LiveTurn(daemon, LivePrinter(is_quiet=as_json), as_json)
+    turn = LiveTurn(daemon, id, LivePrinter(is_quiet=as_json), as_json)
     try:
         code = turn.follow(entries, after)
     except (KeyboardInterrupt, click.Abort):
@@ -215,7 +214,7 @@ def _follow(daemon: RunningDaemon, id: str, entries: Any, after: int, as_json: b
         note(f"{id} goes on: `hearth agent logs -f {id}` follows it, `hearth agent cancel {id}` ends its turn")
         return INTERRUPTED
     if as_json:
-        print_json(turn.outcome(id))
+        print_json(turn.outcome())
     return code
 
 

@@ -98,7 +98,7 @@ def waiting_lines(agents: Sequence[Document]) -> list[str]:
     count = "1 permission waits" if len(found) == 1 else f"{len(found)} permissions wait"
     lines = [f"{count} for a decision:"]
     for each, asked in found:
-        lines.append(f"  {text_of(each.get('id'))}: {permission_text(asked)}")
+        lines.append(f"  {table.clean(text_of(asked.get('id')))}  {text_of(each.get('id'))}: {permission_text(asked)}")
     return [*lines, click.style(permission_hint(found[0][1]), dim=True)]
 
 

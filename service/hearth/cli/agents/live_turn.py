@@ -1,8 +1,8 @@
 """A turn of an agent as it runs: its text as it comes, the permissions that it asks for, and how it ends."""
 
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import click
@@ -13,6 +13,7 @@ from hearth.cli.messages import can_ask, complain, confirm, note
 from hearth.control_client.running_daemon import RunningDaemon
 from hearth.errors import HearthError, Unreachable
 from hearth.output import table
+from hearth.output.terminal import Spinner
 
 # Kinds of entries whose text grows while the agent writes.
 _GROWING = frozenset({"message", "thought"})
@@ -74,6 +75,11 @@ class LivePrinter:
         self._open = None if new.endswith("\n") else seq
         self._is_error = is_error
 
+    @property
+    def is_in_line(self) -> bool:
+        """Whether the cursor is behind a text whose line has not ended."""
+        return self._open is not None
+
     def end_line(self) -> None:
         """Put the cursor at the beginning of a line."""
         if self._open is not None:
@@ -87,14 +93,13 @@ class LivePrinter:
 class LiveTurn:
     """Follower of one agent until it rests: prints what it does, and has permissions decided."""
 
-    def __init__(self, daemon: RunningDaemon, printer: LivePrinter, as_json: bool) -> None:
+    def __init__(self, daemon: RunningDaemon, id: str, printer: LivePrinter, as_json: bool) -> None:
         self._daemon = daemon
+        self._id = id
         self._printer = printer
         self._asks = can_ask() and not as_json
         self._seen: set[str] = set()
         self.state: dict[str, Any] = {}
-        # Keeps a spinner away from what is printed meanwhile.
-        self.paused: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def follow(self, entries: Iterable[Document], after: int) -> int:
         """Follow until a turn after turn number `after` has ended; return the exit code. Raises Unreachable."""
@@ -103,13 +108,13 @@ class LiveTurn:
         except TimeoutError:
             return TIME_UP
 
-    def outcome(self, id: str) -> dict[str, Any]:
+    def outcome(self) -> dict[str, Any]:
         """Return what a program is told of the end: the last state."""
-        return {"agentId": id, **{key: value for key, value in self.state.items() if key not in ("kind", "at")}}
+        return {"agentId": self._id, **{key: value for key, value in self.state.items() if key not in ("kind", "at")}}
 
     def _follow(self, entries: Iterable[Document], after: int) -> int:
         own = 0
-        for entry in entries:
+        for entry in self._awaited(entries):
             if entry.get("kind") != "state":
                 self._printer.show(entry)
                 continue
@@ -128,19 +133,28 @@ class LiveTurn:
         self._printer.end_line()
         raise Unreachable("the daemon has ended, and the turn with it; the agent goes on with its next prompt")
 
+    def _awaited(self, entries: Iterable[Document]) -> Iterator[Document]:
+        """Yield the entries; a spinner turns while none comes, unless the line that it would erase has a text."""
+        coming = iter(entries)
+        while True:
+            with nullcontext() if self._printer.is_in_line else Spinner(f"{self._id} works"):
+                entry = next(coming, None)
+            if entry is None:
+                return
+            yield entry
+
     def _decide(self, state: Document) -> None:
         for asked in state.get("pendingPermissions") or ():
             id = str(asked.get("id"))
             if id in self._seen:
                 continue
             self._seen.add(id)
-            what = f"{agent_lines.text_of(state.get('agentId'))} asks: {permission_text(asked)}"
-            with self.paused():
-                self._printer.end_line()
-                if self._asks:
-                    self._answer(id, confirm(f"{what}. Allow?"))
-                else:
-                    note(what, permission_hint(asked))
+            what = f"{self._id} asks: {permission_text(asked)}"
+            self._printer.end_line()
+            if self._asks:
+                self._answer(id, confirm(f"{what}. Allow?"))
+            else:
+                note(what, permission_hint(asked))
 
     def _answer(self, id: str, is_allowed: bool) -> None:
         try:

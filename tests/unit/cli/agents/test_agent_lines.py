@@ -61,7 +61,7 @@ def test_without_agents_it_is_said_how_to_start_one() -> None:
 def test_what_waits_for_a_person_is_said_with_the_command_to_type() -> None:
     shown = plain(agent_lines.agent_table([agent(pendingPermissions=[ASKED])], NOW, 200, HOME))
     assert "1 permission waits for a decision:" in shown
-    assert 'a1: Bash {"command": "rm -rf build"}' in shown
+    assert '3f9a01c2  a1: Bash {"command": "rm -rf build"}' in shown
     assert "hearth approve 3f9a01c2, or hearth deny 3f9a01c2" in shown
 
 

@@ -17,7 +17,7 @@ def state(status: str, turn: int, **more: Any) -> dict[str, Any]:
 
 
 def follow(*entries: dict[str, Any], after: int = 0, is_quiet: bool = False) -> int:
-    return LiveTurn(DAEMON, LivePrinter(is_quiet=is_quiet), False).follow(entries, after)
+    return LiveTurn(DAEMON, "a1", LivePrinter(is_quiet=is_quiet), False).follow(entries, after)
 
 
 def test_of_a_message_that_grows_each_part_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +82,7 @@ def test_the_end_of_the_time_has_a_code_of_its_own() -> None:
         yield state("running", 1)
         raise TimeoutError
 
-    assert LiveTurn(DAEMON, LivePrinter(is_quiet=True), True).follow(entries(), -1) == TIME_UP
+    assert LiveTurn(DAEMON, "a1", LivePrinter(is_quiet=True), True).follow(entries(), -1) == TIME_UP
 
 
 def test_a_quiet_printer_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
