@@ -18,7 +18,7 @@ from hearth.wire import json
 if TYPE_CHECKING:
     from hearth.daemon.services import DaemonServices
     from hearth.packs.agents.agent import Agent
-    from hearth.packs.agents.authority import AgentCaller
+    from hearth.packs.agents.identity.authority import AgentCaller
     from hearth.packs.agents.live_feed import Change
     from hearth.packs.agents.service import AgentService
 
@@ -78,7 +78,7 @@ class AgentCommands:
         the agent is closed.
         """
         service = await self._service()
-        agent = service.get(self._caller(service, asker), _text(arguments, "agentId"))
+        agent = _agent(service, self._caller(service, asker), arguments)
         count = arguments.get("count")
         if count is not None and (type(count) is not int or count < 0):
             raise BadArgument("count must be a whole number, or null for all entries")
@@ -95,7 +95,7 @@ class AgentCommands:
 
     async def _service(self) -> "AgentService":
         if PACK not in self._services.hub.servers:
-            raise NoAgents
+            raise NotFound(f"the pack {PACK!r} is off, so there are no agents: `hearth pack enable {PACK}`")
         service = self._services.agents()
         # Does nothing where the pack has started it.
         await service.start()
@@ -190,18 +190,18 @@ async def _create(service: "AgentService", caller: "AgentCaller", arguments: Arg
 
 
 async def _show(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
-    agent = service.get(caller, _text(arguments, "agentId"))
+    agent = _agent(service, caller, arguments)
     return {"status": agent.record.status, "snapshot": service.snapshot(agent)}
 
 
 async def _send(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
-    agent = service.get(caller, _text(arguments, "agentId"))
+    agent = _agent(service, caller, arguments)
     await service.prompt(caller, agent, _text(arguments, "prompt"), mode=_optional(arguments, "sessionMode"))
     return {"success": True, "status": agent.record.status}
 
 
 async def _wait(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
-    agent = service.get(caller, _text(arguments, "agentId"))
+    agent = _agent(service, caller, arguments)
     found = await service.wait(caller, agent, _seconds(arguments))
     return {
         "agentId": agent.id,
@@ -214,23 +214,23 @@ async def _wait(service: "AgentService", caller: "AgentCaller", arguments: Argum
 
 
 async def _cancel(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
-    agent = service.get(caller, _text(arguments, "agentId"))
+    agent = _agent(service, caller, arguments)
     return {"success": await service.cancel(caller, agent)}
 
 
 async def _kill(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
-    await service.kill(caller, service.get(caller, _text(arguments, "agentId")))
+    await service.kill(caller, _agent(service, caller, arguments))
     return {"success": True}
 
 
 async def _mode(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
-    agent = service.get(caller, _text(arguments, "agentId"))
+    agent = _agent(service, caller, arguments)
     await service.set_mode(caller, agent, _text(arguments, "modeId"))
     return {"success": True, "newMode": agent.record.mode}
 
 
 async def _respond(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
-    agent = service.get(caller, _text(arguments, "agentId"))
+    agent = _agent(service, caller, arguments)
     response = {"behavior": _text(arguments, "behavior")}
     if message := _optional(arguments, "message"):
         response["message"] = message
@@ -281,6 +281,13 @@ VERBS: dict[str, tuple[tuple[str, ...], Handler]] = {
 }
 
 
+def _agent(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> "Agent":
+    id = _text(arguments, "agentId")
+    if id not in service.agents:
+        raise NotFound(f"Agent {id[:80]} not found; `hearth agents --all` lists them")
+    return service.get(caller, id)
+
+
 def _text(arguments: Arguments, name: str) -> str:
     found = _optional(arguments, name)
     if not found:
@@ -316,15 +323,6 @@ def _seconds(arguments: Arguments) -> float | None:
     if type(found) not in (int, float) or not 0 <= found <= MOST_WAIT_SECONDS:
         raise BadArgument(f"seconds must be a number from 0 to {MOST_WAIT_SECONDS:g}")
     return float(found)
-
-
-def is_unknown(problem: HearthError) -> bool:
-    """Tell whether an error is about an agent that does not exist, or about the pack that is off."""
-    if isinstance(problem, NoAgents):
-        return True
-    from hearth.packs.agents.authority import UnknownAgent
-
-    return isinstance(problem, UnknownAgent)
 
 
 def parse(payload: bytes) -> Result:

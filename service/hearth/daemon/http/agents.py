@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from hearth.daemon.agent_control import PACK, VERBS, BadArgument, is_unknown, parse
+from hearth.daemon.agent_control import PACK, VERBS, BadArgument, NotFound, parse
 from hearth.daemon.http import admission, http_messages
 from hearth.daemon.http.exchange import KEEP_ALIVE_SECONDS
 from hearth.errors import HearthError, PersonRequired
@@ -190,4 +190,4 @@ def _status_of(problem: HearthError) -> int:
         return 400
     if isinstance(problem, PersonRequired):
         return 403
-    return 404 if is_unknown(problem) else 422
+    return 404 if isinstance(problem, NotFound) else 422
