@@ -39,13 +39,8 @@ class BadArgument(Refused):
     exit_code = 2
 
 
-class NoAgents(Refused):
-    """Error for a command about agents where the pack is off."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            f"the pack {PACK!r} is off, so there are no agents; `hearth pack enable {PACK}` switches it on"
-        )
+class NotFound(Refused):
+    """Error for an agent that does not exist, or for any command where the pack is off."""
 
 
 class AgentCommands:
