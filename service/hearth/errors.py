@@ -176,7 +176,7 @@ class PersonRequired(Refused):
 
 
 class RoleRefused(Refused):
-    """Error for a role token that is unknown, expired or revoked; the sentence says which and what to do."""
+    """Error for a role or agent token that is unknown, expired or revoked; the sentence says which and what to do."""
 
     def __init__(self, message: str, cause: str) -> None:
         super().__init__(message)

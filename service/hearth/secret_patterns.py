@@ -51,7 +51,7 @@ _SHAPE = re.compile(
     r"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
     r"|(?:npm|hf|figd|sbp|shpat|ntn|pat|dop_v1)_[A-Za-z0-9_-]{20,}|lin_api_[A-Za-z0-9]{16,}"
     r"|(?:tvly|pplx|fc|ctx7sk|gsk|r8)[-_][A-Za-z0-9-]{16,}"
-    r"|hearth-role-[A-Za-z0-9_-]{20,}"
+    r"|hearth-(?:role|agent)-[A-Za-z0-9_-]{20,}"
     r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|ATATT[A-Za-z0-9_=-]{20,}"
     r")"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*"

@@ -139,11 +139,11 @@ def test_a_connection_without_a_token_from_below_an_agent_is_refused(team: Team)
     team.scratch.frames(roleToken=token).initialize()
     client = team.scratch.own(FramesClient(team.scratch.socket))
     client.send_frame({"type": "hello", "seq": 1, "protocol": 1, "role": "dev"})
-    assert "needs the agent's role token" in client.receive_type("error")[0]["message"]
+    assert "needs the agent's token" in client.receive_type("error")[0]["message"]
     assert HttpClient(team.scratch).request("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"}).status == 403
     lines = team.scratch.lines()
     lines.send({"jsonrpc": "2.0", "id": 1, "method": "ping"})
-    assert "needs the agent's role token" in lines.receive()["error"]["message"]
+    assert "needs the agent's token" in lines.receive()["error"]["message"]
     assert team.scratch.frames(roleToken=token).session["sessionId"]
 
 

@@ -38,7 +38,8 @@ session-start and so on. docs/hooks.md lists them.
 
 Options:
   --client CLIENT    claude, codex or gemini
-  --token-file PATH  the role token of this client, as `hearth role token` wrote it
+  --token-file PATH  the role token of this client, as `hearth role token` wrote it, or the token of an agent
+  --agent-id ID      the agent that this client is; refused if the token or the process is another agent's
   --wait SECONDS     deny when there is no answer after so long; must be less than the client's own time limit
                      [default: 55]
   --profile NAME     the daemon of another profile
@@ -72,14 +73,14 @@ _DAEMONS = 3
 _PAUSE_SECONDS = 0.05
 # Exit code by which every client denies, with the reason on standard error.
 DENIED = 2
-_NAMES = ("--client", "--token-file", "--wait", "--profile", "--config", "--socket")
+_NAMES = ("--client", "--token-file", "--agent-id", "--wait", "--profile", "--config", "--socket")
 _HINT = "`hearth hook --help` lists the options"
 
 
 class HookOptions:
     """Options of one call."""
 
-    __slots__ = ("client", "event", "places", "token_file", "wait")
+    __slots__ = ("agent_id", "client", "event", "places", "token_file", "wait")
 
     def __init__(self, event: str, values: "dict[str, str]", environ: "Mapping[str, str]") -> None:
         self.event = event
@@ -88,6 +89,7 @@ class HookOptions:
             given = f", not {self.client!r}" if self.client else ""
             raise _usage(f"--client is claude, codex or gemini{given}")
         self.token_file = values.get("--token-file")
+        self.agent_id = values.get("--agent-id")
         try:
             self.wait = float(values.get("--wait", WAIT_SECONDS))
         except ValueError as exc:
@@ -216,6 +218,8 @@ class HookProcess:
             raise _Failure(f"the hook's input is over the limit of {PAYLOAD_LIMIT_BYTES} bytes.")
         token = f',"roleToken":{jsonlite.quote(_read_token(options.token_file))}' if options.token_file else ""
         named = f'"event":{jsonlite.quote(options.event)},"client":"{options.client}"'
+        if options.agent_id:
+            named += f',"agentId":{jsonlite.quote(options.agent_id)}'
         return encode(f'{{"type":"hook","seq":1,{named}{token}}}'.encode(), payload)
 
     def _ask(self, frame: bytes) -> "tuple[dict[str, object], bytes]":
@@ -275,9 +279,9 @@ def _read_token(path: str) -> str:
         with open(path, "rb", buffering=0) as file:
             token = file.read(_TOKEN_LIMIT_BYTES).strip().decode()
     except (OSError, ValueError) as exc:
-        raise _Failure(f"the role token in {path} cannot be read ({exc}); `hearth role token` writes one.") from exc
+        raise _Failure(f"the token in {path} cannot be read ({exc}); `hearth role token` writes one.") from exc
     if not token:
-        raise _Failure(f"the role token in {path} is empty; `hearth role token` writes one.")
+        raise _Failure(f"the token in {path} is empty; `hearth role token` writes one.")
     return token
 
 

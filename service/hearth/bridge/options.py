@@ -28,9 +28,10 @@ Options:
                    where there are many. Without it the daemon's config decides (mode)
   --role ROLE      the role that this client claims
   --token-file PATH
-                   show the role token in this file, which `hearth role token` has written and only you can read.
-                   Every role but the default one needs a token. The file is read again at each connection
-  --agent-id ID    the agent that this client is
+                   show the token in this file, which only you can read: a role token, which `hearth role token` has
+                   written, or that of an agent, which the daemon has written. Every role but the default one needs a
+                   token. The file is read again at each connection
+  --agent-id ID    the agent that this client is; refused if the token is another agent's
   --profile NAME   the daemon of another profile
   --config PATH    the daemon of this config file (also: HEARTH_CONFIG in the environment)
   --socket PATH    the daemon at this socket (also: HEARTH_SOCKET in the environment)

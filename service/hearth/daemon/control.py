@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hearth.errors import FrameError, HearthError, PersonRequired, Refused
 from hearth.hub import events
+from hearth.hub.authorization.pending import Approver
 from hearth.hub.control_api import ControlApi, EventFeed
 from hearth.hub.events import EVENTS, KEPT_EVENTS
 from hearth.hub.sessions import Session
@@ -28,7 +29,7 @@ SENTENCE_LIMIT = 8000
 # Events in one frame; between two frames the reader may fall behind, and the queue drops instead of the connection.
 EVENTS_PER_FRAME = 100
 
-# The session below whose client a command was typed; None for a person.
+# The session below whose client a command was typed, or the one that stands for an agent; None for a person.
 Attribution = Awaitable[Session | None]
 # The header and the payload of an answer.
 Answer = tuple[dict[str, Any], bytes]
@@ -37,8 +38,10 @@ Answer = tuple[dict[str, Any], bytes]
 def refuse_agents(session: Session | None, what: str) -> None:
     """Raise PersonRequired if a command was typed below an agent."""
     if session is not None:
-        name = session.client.get("name") or session.id
-        raise PersonRequired(f"{what} is for a person, and runs below {name!r} here; type it in a terminal of your own")
+        name = repr(session.client.get("name") or session.id)
+        if session.is_agent:
+            name = f"agent {session.agent_id!r}"
+        raise PersonRequired(f"{what} is for a person, and runs below {name} here; type it in a terminal of your own")
 
 
 class DaemonControl:
@@ -73,9 +76,12 @@ class DaemonControl:
         return self._services.hub.approved()
 
     def check_typed(self, asker: Session | None) -> None:
-        """Raise Refused for an owner's command that was typed below an agent, if no other session can be asked."""
+        """Raise Refused for an owner's command that was typed below a client, if no other session can be asked.
+
+        Below an agent it is refused whoever could be asked.
+        """
         owner = self._services.hub.sessions.owner
-        if owner is None or owner is asker or not owner.can_be_asked():
+        if owner is None or owner is asker or not owner.can_be_asked() or (asker is not None and asker.is_agent):
             refuse_agents(asker, "this")
 
     async def cmd_reload(self, asker: Session | None = None) -> str:
@@ -100,21 +106,20 @@ class DaemonControl:
         return "shutting down"
 
     def cmd_approvals(self) -> dict[str, Any]:
-        """Return what waits for a lead or a person, and the grants that are good. Raises Refused without a policy."""
-        approvals = self._guard().approvals
+        """Return what waits for a lead or a person, and the grants that are good; without a policy there are none."""
+        hub = self._services.hub
+        grants = hub.policy.guard.approvals.grants.list() if hub.policy.guard else []
         return {
-            "approvals": [each.describe() for each in approvals.open()],
-            "grants": [each.describe() for each in approvals.grants.list()],
+            "approvals": [each.describe() for each in hub.pending],
+            "grants": [each.describe() for each in grants],
         }
 
     async def cmd_decide(
         self, id: str, action: str, scope: str, reason: str, channel: str, asker: Session | None = None
     ) -> str:
-        """Decide an approval for a person: `approve` or `deny`. Raises Refused, also below an agent."""
-        from hearth.hub.authorization.approvals import Approver
-
+        """Decide what waits, for a person: `approve` or `deny`. Raises Refused, also below an agent."""
         refuse_agents(asker, f"`hearth {action}`")
-        return await self._guard().approvals.decide(id, action, Approver("person", channel), reason, scope)
+        return await self._services.hub.pending.decide(id, action, Approver("person", channel), reason, scope)
 
     def cmd_revoke(self, id: str, asker: Session | None = None) -> str:
         """Revoke the grants of an approval. Raises Refused, also below an agent."""
@@ -157,15 +162,15 @@ class DaemonControl:
     def _guard(self) -> "Guard":
         guard = self._services.hub.policy.guard
         if guard is None:
-            raise Refused("there is no policy, so nothing waits for a decision; `hearth policy init` writes one")
+            raise Refused("there is no policy, so nothing is granted by one; `hearth policy init` writes one")
         return guard
 
     async def cmd_hook(
-        self, client: str, event: str, payload: bytes, pid: int | None, token: str | None
+        self, client: str, event: str, payload: bytes, pid: int | None, token: str | None, agent: str | None = None
     ) -> "HookAnswer | None":
         """Return the answer to a client's hook; None without a policy."""
         service = self.hooks()
-        return None if service is None else await service.answer(client, event, payload, pid, token)
+        return None if service is None else await service.answer(client, event, payload, pid, token, agent)
 
 
 # --- control frames

@@ -135,7 +135,8 @@ class FrameConnection(LimitedConnection):
         claimed = control.string(header, "role")
         token = control.string(header, "roleToken")
         self._services.policy.check_origin(self._pid, token)
-        proven = hub.policy.admit(claimed, token)
+        agent = control.string(header, "agentId")
+        proven = hub.policy.admit(claimed, token, agent)
         session = self.session = hub.open_session(
             self,
             "frames",
@@ -150,7 +151,7 @@ class FrameConnection(LimitedConnection):
             control.string(header, "cwd"),
             control.string(header, "clientId"),
             claimed,
-            control.string(header, "agentId"),
+            agent,
         )
         greeting = {
             "type": "helloAck",

@@ -12,7 +12,8 @@ async def answer_frame(api: ControlApi, header: dict[str, Any], payload: bytes, 
     """Return the frame that answers a hook: exit code, standard error if any, and standard output as the payload."""
     answer: dict[str, Any] = {"type": ANSWER_FRAME, "re": control.integer(header, "seq")}
     client, event = control.string(header, "client") or "", control.string(header, "event") or ""
-    found = await api.cmd_hook(client, event, payload, pid, control.string(header, "roleToken"))
+    token, agent = control.string(header, "roleToken"), control.string(header, "agentId")
+    found = await api.cmd_hook(client, event, payload, pid, token, agent)
     if found is None:
         # The hook has seen a policy file, and looks again: if the file is still there, the call is denied.
         return {**answer, "policy": False, "exitCode": 0}, b""

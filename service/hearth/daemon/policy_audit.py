@@ -5,9 +5,9 @@ Without `[audit] enabled` only decisions of leads and people are recorded: those
 
 import time
 
-from hearth.hub.authorization.approvals import Approval, Asker
+from hearth.hub.authorization.approvals import Approval
 from hearth.hub.authorization.decided_call import Permit
-from hearth.hub.authorization.pending import Settlement
+from hearth.hub.authorization.pending import Asker, Settlement
 from hearth.policy.audit import AuditLog
 from hearth.policy.audit_files import AuditEntry
 from hearth.policy.model import AuditSettings

@@ -1,4 +1,4 @@
-"""Policy of a running daemon: its file, the guard that applies it, and who is the person at the other end.
+"""Policy of a running daemon: its file, and the guard that applies it.
 
 A `stat` finds a change of the file: with each tick, hello, control request and, four times a second, with a call.
 A new policy is parsed whole and swapped whole; a mistake keeps the last good one and is reported. A start with a broken
@@ -7,18 +7,18 @@ change waits for `hearth policy apply`. The list of trusted projects is looked a
 `hearth.policy` is imported before there is a file.
 """
 
-import asyncio
 import logging
 import os
 from typing import TYPE_CHECKING, Any
 
 from hearth.config.loader import read_file
+from hearth.daemon.attribution import Attribution
 from hearth.daemon.config_file import ConfigFile
 from hearth.errors import ConfigError, FileAccessError, Refused
 from hearth.host import folders, private_files
 from hearth.hub.events import EVENTS, PolicyReloaded
 from hearth.hub.hub import Hub
-from hearth.hub.sessions import POLICY_SERVER, Session
+from hearth.hub.sessions import POLICY_SERVER
 from hearth.paths import Places
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ class PolicyService:
     def __init__(self, places: Places, hub: Hub) -> None:
         self._places = places
         self._hub = hub
+        self._attribution = Attribution(hub)
+        self.attributed = self._attribution.attributed
+        self.check_origin = self._attribution.check_origin
         self._path = places.policy_file()
         self._file = ConfigFile(self._path, None, self._changed)
         # Problem of the file, while an older policy is in force.
@@ -189,7 +192,6 @@ class PolicyService:
         from hearth.hub.authorization.guard import Guard
         from hearth.hub.authorization.hook_decider import HookDecider
         from hearth.hub.authorization.hooks import HookService
-        from hearth.hub.authorization.pending import Pending
         from hearth.policy.audit import AuditLog
         from hearth.policy.grants import GrantStore, always_file
         from hearth.policy.role_tokens import RoleTokens
@@ -201,16 +203,19 @@ class PolicyService:
         self.audit = self.audit or AuditLog(places.audit)
         recorder = self._recorder = AuditRecorder(self.audit, policy.audit)
         approvals = Approvals(
-            Pending(),
+            self._hub.pending,
             self._hub.sessions,
             seam.questions,
             GrantStore(places.grants, always_file(self._path)),
             recorder.approval,
             seam.spawn,
             show,
+            seam.agents,
+            self._attribution.agent_above,
         )
-        guard = Guard(policy, approvals, recorder, RoleTokens(places.role_tokens()), self.look_at_once)
-        self._hooks = HookService(HookDecider(guard, recorder, self.sessions_above))
+        tokens = RoleTokens(places.role_tokens())
+        guard = Guard(policy, approvals, recorder, tokens, self.look_at_once, seam.agents)
+        self._hooks = HookService(HookDecider(guard, recorder, self._attribution.owner_of))
         self._trust = TrustStore(places.trusted)
         self._read_projects(guard, self._trust)
         return guard
@@ -233,44 +238,6 @@ class PolicyService:
         self.look_at_once()
         return self._hooks
 
-    # --- attribution
-
-    async def attributed(self, pid: int | None) -> Session | None:
-        """Return the session that a process counts as; None for a person, or without a policy. Raises Refused."""
-        return next(iter(await self.sessions_above(pid)), None)
-
-    async def sessions_above(self, pid: int | None) -> list[Session]:
-        """Return the sessions of the nearest client that is an ancestor of a process, the first one first.
-
-        Raises Refused for a process that has ended: its ancestors are unknown, and it would count as a person.
-        """
-        if self.guard is None or pid is None:
-            return []
-        sessions = [session for session in self._hub.sessions if session.pid is not None]
-        wires = [(session.pid or 0, session.wire == "frames") for session in sessions]
-        family, clients = await asyncio.to_thread(_relatives, pid, wires)
-        if not family:
-            raise Refused(
-                f"the process {pid} that asks has ended, so nothing tells whether it is a person's; ask again"
-            )
-        owned: dict[int | None, list[Session]] = {}
-        for session, client in zip(sessions, clients, strict=True):
-            for each in {client, session.pid}:
-                owned.setdefault(each, []).append(session)
-        return next((owned[each] for each in family if each in owned), [])
-
-    def check_origin(self, pid: int | None, token: str | None) -> None:
-        """Raise Refused for a connection without a token from below an agent, which has one.
-
-        Reads /proc in the loop, a millisecond, and only while there are agents: a session must not begin before.
-        """
-        agents = [session for session in self._hub.sessions if session.is_agent and session.pid is not None]
-        if self.guard is None or token is not None or pid is None or not agents:
-            return
-        family, clients = _relatives(pid, [(session.pid or 0, session.wire == "frames") for session in agents])
-        if not family or not {*family}.isdisjoint({*clients, *(session.pid for session in agents)}):
-            raise Refused("a process below an agent needs the agent's role token: `--token-file PATH` of the bridge")
-
     def describe(self) -> dict[str, Any] | None:
         """Return the policy for the status document; None without one."""
         guard = self.guard
@@ -283,12 +250,5 @@ class PolicyService:
             "defaultRole": guard.policy.default_role,
             "error": self.error,
             "waiting": self.waiting,
-            "pending": len(guard.approvals.pending),
+            "pending": len(self._hub.pending),
         }
-
-
-def _relatives(pid: int, wires: list[tuple[int, bool]]) -> tuple[list[int], list[int | None]]:
-    """Return the ancestors of a process, nearest first, and the client's process of each connection. Reads /proc."""
-    from hearth.host import process_table
-
-    return process_table.ancestors(pid), [process_table.client_of(*wire) for wire in wires]

@@ -47,7 +47,10 @@ class ControlApi(Protocol):
         """Read the approvals of tools again, and tell clients. The owner is not asked: only a person writes them."""
 
     def check_typed(self, asker: Session | None) -> None:
-        """Raise Refused for an owner's command that was typed below an agent, if no other session can be asked."""
+        """Raise Refused for an owner's command that was typed below a client, if no other session can be asked.
+
+        Below an agent it is refused whoever could be asked.
+        """
 
     async def cmd_reload(self, asker: Session | None = None) -> str:
         """Read the config again. Raises ConfigError, in which case the former config stays, or Refused by the owner."""
@@ -56,12 +59,12 @@ class ControlApi(Protocol):
         """Restart one MCP server when its calls are done. Raises Refused, also for an unknown name."""
 
     def cmd_approvals(self) -> dict[str, Any]:
-        """Return what waits for a lead or a person, and the grants that are good. Raises Refused without a policy."""
+        """Return what waits for a lead or a person, and the grants that are good; without a policy there are none."""
 
     async def cmd_decide(
         self, id: str, action: str, scope: str, reason: str, channel: str, asker: Session | None = None
     ) -> str:
-        """Decide an approval for a person: `approve` or `deny`. Raises Refused, also below an agent."""
+        """Decide what waits, for a person: `approve` or `deny`. Raises Refused, also below an agent."""
 
     def cmd_revoke(self, id: str, asker: Session | None = None) -> str:
         """Revoke the grants of an approval. Raises Refused, also below an agent."""
@@ -84,9 +87,12 @@ class ControlApi(Protocol):
         """Yield entries of an agent's timeline, and to `follow` those to come. Raises Refused at the first one."""
 
     async def cmd_hook(
-        self, client: str, event: str, payload: bytes, pid: int | None, token: str | None
+        self, client: str, event: str, payload: bytes, pid: int | None, token: str | None, agent: str | None = None
     ) -> "HookAnswer | None":
-        """Return the answer to a client's hook; None without a policy. `token` is a role token. Raises nothing."""
+        """Return the answer to a client's hook; None without a policy. Raises nothing.
+
+        `token` is a role token or an agent's, `agent` the id of the agent that the caller claims to be.
+        """
 
 
 # Every state that the status may show for a server.

@@ -129,14 +129,21 @@ class ConfigReloaded(HubEvent, frozen=True, kw_only=True, tag="config.reloaded")
 
 
 class ApprovalRequested(HubEvent, frozen=True, kw_only=True, tag="approval.requested"):
-    """Event: a call waits for a decision of a lead or a person; `server` is empty for a client's own tool."""
+    """Event: a call waits for a decision of a lead or a person; `server` is empty for a client's own tool.
+
+    `kind` is `approval`, or `permission` for a request of an agent without a policy. `agent` is the agent that asks,
+    `lead` the lead agent that is asked.
+    """
 
     id: str
+    kind: str
     session: str
     role: str
     server: str
     tool: str
     level: str
+    agent: str | None = None
+    lead: str | None = None
 
 
 class ApprovalDecided(HubEvent, frozen=True, kw_only=True, tag="approval.decided"):

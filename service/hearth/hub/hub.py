@@ -45,6 +45,7 @@ from hearth.upstreams.traits import TraitStore
 from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
+    from hearth.hub.agent_directory import AgentDirectory
     from hearth.upstreams.http.target import TargetBridge
     from hearth.upstreams.pack_api import Pack
 
@@ -131,6 +132,8 @@ class Hub:
                 levels,
             )
         )
+        # Agents that the daemon runs; the pack `agents` installs its directory.
+        self.agents: AgentDirectory | None = None
         self.policy = PolicySeam(
             self._catalogue,
             self._pipeline,
@@ -139,7 +142,10 @@ class Hub:
             self._questions,
             self._dispatcher.spawn,
             self._policy_changed,
+            lambda: self.agents,
         )
+        # Everything that waits for a lead or a person, with a policy and without one.
+        self.pending = self.policy.pending
         # Receives one message of a session's client. Not a method of its own: it is the hottest path there is.
         self.receive = self._router.receive
         self.receive_batch = functools.partial(batches.receive, self._router)
@@ -162,7 +168,7 @@ class Hub:
         """Open a session. With `resume`, continue under the id that it had. Raises Refused.
 
         `mode`: how its client wants tools to be offered, if it says. `to`: the settings of `--to`, and its bridge.
-        `proven`: the role and the agent id that its role token proves.
+        `proven`: the role and the agent id that its token proves.
         """
         target = self._directory.make_target(self.config, *to, self._listener, self._retire) if to else None
         if server is not None and server not in self.servers:
@@ -177,7 +183,7 @@ class Hub:
             id, secret = self.sessions.resumable(*resume, proven)
         session = Session(sink, wire, id, server, mode or self.config.mode, mode, secret)
         session.aim(target)
-        session.prove(*proven)
+        self.policy.prove(session, proven)
         EVENTS.emit(SessionOpened(session=session.id, wire=wire))
         self.sessions.add(session)
         log.info("a session begins, over %s", wire, extra={"session": session.id})
@@ -349,11 +355,12 @@ class Hub:
 
     def busy(self) -> bool:
         """Tell whether the daemon is needed: by an active session, a call or hook that waits, an undelivered answer, or
-        a kept result.
+        a kept result. Sessions of agents do not hold it by themselves: an agent that is idle is none of its clients.
         """
         if self._suspended_calls or self._dispatcher.logins or self._pipeline.results or self.policy.is_asking:
             return True
-        if any(session.active or session.open or session.sink.owes() for session in self.sessions):
+        held = ((each.active and not each.is_agent) or each.open or each.sink.owes() for each in self.sessions)
+        if any(held):
             return True
         return any(server.instances.is_busy for server in self.servers.values())
 

@@ -40,13 +40,18 @@ AUTO = "auto"
 POLICY_SERVER = "policy"
 
 
-# Role and agent id that a role token proves.
+# Role and agent id that a role token or an agent's token proves.
 Proven = tuple[str | None, str | None]
 
 
 def digest(secret: str) -> str:
     """Return the name that stands for a secret."""
     return hashlib.blake2s(secret.encode(), digest_size=16).hexdigest()
+
+
+def agent_principal(agent_id: str) -> str:
+    """Return the name of an agent for approvals and grants: its sessions, hooks and other requests share it."""
+    return digest(f"agent {agent_id}")
 
 
 class Session:
@@ -70,13 +75,13 @@ class Session:
         self.wire = wire
         self.id = id or os.urandom(8).hex()
         self.secret = secret or os.urandom(SECRET_BYTES).hex()
-        # Name for approvals and grants: the same for a session that a bridge resumes, and secret.
+        # Name for approvals and grants: secret, and the same for a session that a bridge resumes. An agent has its own.
         self.principal = digest(self.secret)
         # The session serves clients that know nothing of each other and may use the same ids: their tags tell them
         # apart, and the session is never the owner.
         self.stateless = False
         self.client_id: str | None = None
-        # Role that the client claims, and the one that its role token proves.
+        # Role that the client claims, and the one that its token proves.
         self.role: str | None = None
         self.token_role: str | None = None
         self.agent_id: str | None = None
@@ -143,27 +148,31 @@ class Session:
         role: str | None = None,
         agent_id: str | None = None,
     ) -> None:
-        """Record what the wire knows of the client. A claimed agent id does not replace a proven one."""
-        self.pid, self.cwd, self.client_id, self.role = pid, cwd, client_id, role
+        """Record what the wire knows of the client. A claim does not replace an agent's proven id and folder."""
+        self.pid, self.cwd, self.client_id, self.role = pid, self.cwd or cwd, client_id, role
         if not self.is_agent:
             self.agent_id = agent_id
 
-    def prove(self, role: str | None, agent_id: str | None) -> None:
-        """Record the role and the agent id that the client's role token proves, before the session is added."""
+    def prove(self, role: str | None, agent_id: str | None, cwd: str | None = None) -> None:
+        """Record the role and the agent id that the client's token proves, before the session is added.
+
+        `cwd` is the folder of an agent: wherever its client moves, it stays under the policy of that project.
+        """
         self.token_role = role
         if agent_id is not None:
-            self.agent_id, self.is_agent = agent_id, True
+            self.agent_id, self.is_agent, self.cwd = agent_id, True, cwd
+            self.principal = agent_principal(agent_id)
         # The offered lists depend on the role.
         self.view = None
 
     @property
     def proven(self) -> Proven:
-        """Role and agent id that the client's role token proves."""
+        """Role and agent id that the client's token proves."""
         return self.token_role, self.agent_id if self.is_agent else None
 
     def act_as(self, principal: str) -> None:
-        """Use another name for approvals and grants: for wires whose sessions have no secret."""
-        self.principal = principal
+        """Use another name for approvals and grants: for wires whose sessions have no secret. Agents keep theirs."""
+        self.principal = self.principal if self.is_agent else principal
 
     def aim(self, target: "Server | None") -> None:
         """Offer a server of the session's own, if it has one, and no other: all of its tools, unless told to search."""

@@ -6,8 +6,9 @@ Only leads and people see it. A lead decides with these tools only: an elicitati
 from typing import TYPE_CHECKING, Any
 
 from hearth.errors import HearthError
-from hearth.hub.authorization.approvals import LEAD, Approval, Approver
+from hearth.hub.authorization.approvals import Approval
 from hearth.hub.authorization.guard import Guard
+from hearth.hub.authorization.pending import Approver
 from hearth.hub.sessions import Session
 from hearth.upstreams.pack_api import Arguments, CallContext, Pack, PackTool, ToolError
 
@@ -24,8 +25,8 @@ _NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 _APPROVAL = {
     "type": "object",
     "properties": {
-        **dict.fromkeys(("id", "role", "tool", "arguments", "digest", "reason", "level"), _TEXT),
-        **dict.fromkeys(("session", "client", "agent", "server", "workspace"), _TEXT_OR_NULL),
+        **dict.fromkeys(("id", "kind", "role", "tool", "arguments", "digest", "reason", "level"), _TEXT),
+        **dict.fromkeys(("session", "client", "agent", "server", "lead", "workspace"), _TEXT_OR_NULL),
         "created": {"type": "number"},
         "expires": {"type": "number"},
         "yours": {"type": "boolean"},
@@ -142,8 +143,8 @@ class PolicyPack(Pack):
         role = self._guard().role(session)
         if role is None or not role.lead:
             return []
-        found = self._guard().approvals.open()
-        return [each for each in found if each.level == LEAD and each.lead == session.id]
+        approvals = self._guard().approvals
+        return [each for each in approvals.open() if approvals.is_for(each, session)]
 
     def _guard(self) -> Guard:
         guard = self._services.hub.policy.guard

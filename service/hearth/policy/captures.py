@@ -120,12 +120,25 @@ def _git_config(folder: str) -> str | None:
 
 
 def _linked_config(file: str, folder: str) -> str | None:
+    place, common = _linked_folders(file, folder) or ("", "")
+    return os.path.join(place, common, "config") if place else None
+
+
+def _linked_folders(file: str, folder: str) -> tuple[str, str] | None:
+    """Return git's folder for a worktree or submodule, and the path from there to the one that worktrees share."""
     pointer = _read(file).decode("utf-8", "replace").strip()
     if not pointer.startswith("gitdir:"):
         return None
     place = os.path.join(folder, pointer.removeprefix("gitdir:").strip())
-    common = _read(os.path.join(place, "commondir")).decode("utf-8", "replace").strip()
-    return os.path.join(place, common, "config")
+    return place, _read(os.path.join(place, "commondir")).decode("utf-8", "replace").strip()
+
+
+def main_worktree(folder: str) -> str | None:
+    """Return the main working tree of the linked worktree whose top a folder is; None for any other folder."""
+    file = os.path.join(folder, ".git")
+    place, common = (_linked_folders(file, folder) if os.path.isfile(file) else None) or ("", "")
+    shared = os.path.normpath(os.path.join(place, common))
+    return os.path.dirname(shared) if common and os.path.basename(shared) == ".git" else None
 
 
 @lru_cache(maxsize=64)

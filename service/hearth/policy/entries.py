@@ -7,7 +7,7 @@ from typing import Any
 from hearth.config.model import KeyPath
 from hearth.config.schema import nearest, unknown
 from hearth.config.value_kinds import BadValue, described
-from hearth.policy import patterns
+from hearth.policy import agent_modes, patterns
 from hearth.policy.captures import UNPATTERNED
 from hearth.policy.matchers import (
     ArgumentTemplate,
@@ -23,6 +23,8 @@ from hearth.policy.patterns import NOTHING, PatternSet, ValueGlob
 from hearth.policy.schema import PERMISSION_KEYS
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+# Permissions without a table.
+BUILT_IN_PERMISSIONS = {agent_modes.AGENT_MODE: agent_modes.PERMISSION}
 _GRANT = re.compile(r"\s*([A-Za-z0-9_][A-Za-z0-9_-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _NAMED_PATTERN = re.compile(r"([a-z][a-z0-9_]*)\s*=\s*(.*)", re.DOTALL)
 
@@ -53,6 +55,8 @@ class PermissionReader:
         at: KeyPath = ("permissions", name)
         if not NAME.fullmatch(name):
             self._fail(name, at, "its name has letters, digits, '_' and '-' only")
+        if name in BUILT_IN_PERMISSIONS:
+            self._fail(name, at, "this permission is built in, and grants have it without a table; choose another name")
         values = self._values(name, at, entry)
         if isinstance(entry, dict) and "tool" not in entry:
             self._fail(name, at, 'tool is missing, for example "Bash" or "SERVER__TOOL"')
@@ -117,10 +121,10 @@ class PermissionReader:
             self._problem(at, f"{text!r} is not a grant; write name, name(pattern) or name(capture=pattern)")
             return None
         name, inside = found[1], found[2]
-        permission = self._permissions.get(name)
+        permission = self._permissions.get(name) or BUILT_IN_PERMISSIONS.get(name)
         if permission is None:
             if name not in self._failed:
-                near = nearest(name, self._permissions)
+                near = nearest(name, {**self._permissions, **BUILT_IN_PERMISSIONS})
                 hint = f"did you mean {near!r}?" if near else f"write a table [permissions.{name}]"
                 self._problem(at, f"there is no permission {name!r}; {hint}")
             return None

@@ -188,6 +188,11 @@ class Policy(Record):
     # Policy of a project, whose decisions count where they are stricter.
     narrowed_by: "Policy | None" = None
 
+    @property
+    def is_project(self) -> bool:
+        """Whether this is a project's policy: those have no default role."""
+        return not self.default_role
+
     @cached_property
     def plans(self) -> dict[tuple[str, str | None, str], Any]:
         """Cache of `decision`: how each role's calls of a tool are decided. Emptied when full."""

@@ -1,7 +1,9 @@
 """Files that no agent writes, whatever the policy says: Hearth's config and state, `.hearth/`, clients' hook settings.
 
-An agent that could write them would grant itself everything. Names are compared as the most lenient file system does:
-without case, widths, accents and ignorable characters. `guard` looks for these files in calls.
+An agent that could write them would grant itself everything. The worktrees that Hearth makes for agents lie below its
+state, and are no part of it: there `.hearth/` and clients' settings are protected, as in any project. Names are
+compared as the most lenient file system does: without case, widths, accents and ignorable characters. `guard` looks for
+these files in calls.
 """
 
 import os
@@ -27,6 +29,8 @@ _CLIENT_VARIABLES = {
     "CODEX_HOME": ("config.toml", "hooks.json", "requirements.toml"),
 }
 _VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "APPDATA", "LOCALAPPDATA", *_CLIENT_VARIABLES)
+# Folders between that of all worktrees and each of them: profile and repository (`Places.worktrees`).
+_WORKTREE_DEPTH = 2
 # Every protected path has one of these in it, whatever its case. Paths without them are not looked at further.
 _TRIGGER = re.compile(
     r"hearth|\.claude|\.codex|\.gemini|policy\.toml|settings|config\.toml|hooks\.json|requirements\.toml", re.IGNORECASE
@@ -95,11 +99,17 @@ class ProtectedFiles:
             return True
         if len(parts) > 1 and _HOOK_SETTINGS.fullmatch("/".join(parts[-2:])):
             return True
-        return any(folded == root or folded.startswith(root + "/") for root in self._roots)
+        if not any(folded == root or folded.startswith(root + "/") for root in self._roots):
+            return False
+        return not any(_is_in_worktree(folded, root) for root in _worktrees(self._environment))
 
     @cached_property
     def _roots(self) -> tuple[str, ...]:
-        return _roots(tuple(map(os.environ.get, _VARIABLES)))
+        return _roots(self._environment)
+
+    @property
+    def _environment(self) -> tuple[str | None, ...]:
+        return tuple(map(os.environ.get, _VARIABLES))
 
 
 def expanded(path: str) -> str:
@@ -142,6 +152,18 @@ def _roots(environment: tuple[str | None, ...]) -> tuple[str, ...]:
         if folder := os.environ.get(variable):
             found += [os.path.join(folder, name) for name in names]
     return tuple(dict.fromkeys(_folded(path) for path in (*found, *map(_real, found))))
+
+
+@lru_cache(maxsize=8)
+def _worktrees(environment: tuple[str | None, ...]) -> tuple[str, ...]:
+    """Return the folder of the worktrees, with and without its links; `environment` is as for `_roots`."""
+    path = os.path.join(paths.state_dir(), "worktrees")
+    return _folded(path) + "/", _folded(_real(path)) + "/"
+
+
+def _is_in_worktree(folded: str, root: str) -> bool:
+    """Tell whether a folded path is a worktree or in one: PROFILE/REPOSITORY/NAME below the folder of all."""
+    return folded.startswith(root) and folded.count("/", len(root)) >= _WORKTREE_DEPTH
 
 
 def _folded(path: str) -> str:

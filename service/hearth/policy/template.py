@@ -13,7 +13,7 @@ approval_wait = 45                 # seconds that a call waits for a decision be
 [roles.tl]                         # the lead: decides what others ask
 lead = true
 tools = ["**"]
-may_start = ["dev"]
+may_start = ["dev"]                # in a mode that never asks: a person decides, or the grant agent_mode(ID)
 grants = [
     "commit", "push_branch(**)", "delete_merged_branch", "read_file(./**)", "search", "edit_file(./**)", "run_tests",
     "file_pr", "close_pr", "close_issue", "send_message", "spawn_agents", "clean_up_agents", "show_popup",

@@ -4,7 +4,8 @@ The rules:
 
 1. A project's policy counts once a person has trusted it. In force is a copy by digest below the state folder; a later
    change of the project's file, or its removal, changes nothing until it is trusted again.
-2. The policy holds for sessions that began in the project's folder, or below it; of several the nearest one.
+2. The policy holds for sessions that began in the project's folder, below it, or in a linked worktree of it; of several
+   the nearest one.
 3. A project's policy only narrows. A copy that is damaged asks a person about everything in that project.
 
 The command line writes under a lock; the daemon only reads, and notices a change by `stat`. Knows no sessions.
@@ -25,7 +26,7 @@ from hearth.errors import ConfigError, FileAccessError, Refused
 from hearth.host import private_files
 from hearth.host.folders import make_private, refusal
 from hearth.host.locks import Lock
-from hearth.policy import loader
+from hearth.policy import captures, loader
 from hearth.policy.model import Policy
 
 log = logging.getLogger(__name__)
@@ -91,21 +92,40 @@ class ProjectPolicies:
 
 @functools.lru_cache(maxsize=_FOLDERS_CACHED)
 def workspace_of(cwd: str | None) -> str | None:
-    """Return the folder of the repository that a folder is in, or the folder itself."""
+    """Return the folder of the repository that a folder is in, or the folder itself.
+
+    A linked worktree, wherever it lies, is in its repository.
+    """
     if cwd is None:
         return None
-    above = _upwards(cwd)
-    return next((path for path in above if os.path.exists(os.path.join(path, ".git"))), above[0])
+    above = _above(cwd)
+    top = next((path for path in above if os.path.exists(os.path.join(path, ".git"))), above[0])
+    return _main_of(top) or top
 
 
 @functools.lru_cache(maxsize=_FOLDERS_CACHED)
 def _upwards(folder: str) -> tuple[str, ...]:
+    """Return a folder and every folder above it; for a linked worktree, behind its top, those of its repository."""
+    found = list(_above(folder))
+    for index, path in enumerate(found):
+        if os.path.isfile(os.path.join(path, ".git")) and (main := _main_of(path)):
+            return (*found[: index + 1], *_above(main), *found[index + 1 :])
+    return tuple(found)
+
+
+def _above(folder: str) -> tuple[str, ...]:
     """Return a folder, after links are resolved, and every folder above it."""
     path = os.path.realpath(folder)
     found = [path]
     while (parent := os.path.dirname(path)) != path:
         found.append(path := parent)
     return tuple(found)
+
+
+def _main_of(top: str) -> str | None:
+    """Return the main working tree of a linked worktree; None for any other folder."""
+    found = captures.main_worktree(top)
+    return os.path.realpath(found) if found else None
 
 
 class TrustStore:

@@ -191,3 +191,23 @@ def test_names_for_the_home_are_expanded(home: Path) -> None:
         assert expanded(path) == f"{home}/x"
     assert expanded("~other/x") == "~other/x"
     assert expanded("$XDG_CONFIG_HOME/x") == f"{home}/.config/x"
+
+
+def test_worktrees_of_agents_are_no_part_of_the_state(home: Path, policy_path: str) -> None:
+    state = home / ".local" / "state" / "hearth"
+    worktree = state / "worktrees" / "mcp" / "0a1b" / "fix-login"
+    (worktree / "src").mkdir(parents=True)
+    for path in ("src/a.py", str(worktree / "src" / "a.py"), "~/.local/state/hearth/worktrees/mcp/0a1b/fix-login/x"):
+        assert not refused(worktree, policy_path, "Write", file_path=path)
+    assert not refused(worktree, policy_path, "Bash", command="git commit -am x && tee src/a.py")
+    for path in (
+        ".hearth/policy.toml",
+        ".claude/settings.json",
+        "../../x",
+        "../../../../grants/mcp",
+        str(state),
+    ):
+        assert refused(worktree, policy_path, "Write", file_path=path), path
+    (worktree / "link").symlink_to(state / "grants")
+    assert refused(worktree, policy_path, "Write", file_path="link/mcp")
+    assert refused(worktree, policy_path, "Bash", command="rm -rf ../../../../roles")

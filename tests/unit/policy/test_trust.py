@@ -1,6 +1,7 @@
 """Trusted projects: the copy that counts, what becomes of a change, and the policy that is narrowed by it."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,40 @@ def test_a_workspace_is_the_repository_or_else_the_folder(tmp_path: Path) -> Non
     assert workspace_of(str(tmp_path / "plain")) == str(tmp_path / "plain")
     assert workspace_of(None) is None
     assert project_file("/a") == os.path.join("/a", ".hearth", "policy.toml")
+
+
+@pytest.fixture
+def repository(project: Path) -> Path:
+    subprocess.run(["git", "init", "-q", "-b", "main", str(project)], check=True)
+    commit = ["commit", "-q", "--allow-empty", "-m", "x"]
+    subprocess.run(["git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@x", *commit], check=True)
+    return project
+
+
+def test_a_linked_worktree_is_in_its_repository_wherever_it_lies(store: TrustStore, repository: Path) -> None:
+    store.trust(str(repository), PROJECT)
+    elsewhere = repository.parent / "state" / "fix"
+    subprocess.run(["git", "-C", str(repository), "worktree", "add", "-q", "-b", "fix", str(elsewhere)], check=True)
+    (elsewhere / "src").mkdir()
+    assert [outcome(store.policies(), each) for each in (elsewhere, elsewhere / "src")] == ["deny", "deny"]
+    assert outcome(store.policies(), elsewhere.parent) == "allow"
+    assert workspace_of(str(elsewhere / "src")) == workspace_of(str(repository)) == str(repository)
+
+
+def test_a_worktree_s_own_folders_come_before_those_above_it(store: TrustStore, repository: Path) -> None:
+    elsewhere = repository.parent / "state" / "fix"
+    subprocess.run(["git", "-C", str(repository), "worktree", "add", "-q", "-b", "fix", str(elsewhere)], check=True)
+    store.trust(str(repository), PROJECT)
+    store.trust(str(elsewhere.parent), b'[[rules]]\ntool = "**"\ndecide = "ask"\n')
+    assert outcome(store.policies(), elsewhere) == "deny"
+    store.trust(str(elsewhere), b'[[rules]]\ntool = "**"\ndecide = "ask_human"\n')
+    assert outcome(store.policies(), elsewhere) == "ask"
+
+
+@pytest.mark.parametrize("pointer", ["", "gitdir: nowhere", "rubbish", "gitdir: ../.git/modules/x"])
+def test_a_git_file_that_names_no_repository_is_none(store: TrustStore, project: Path, pointer: str) -> None:
+    store.trust(str(project), PROJECT)
+    other = project.parent / "other"
+    other.mkdir()
+    (other / ".git").write_text(pointer)
+    assert (outcome(store.policies(), other), workspace_of(str(other))) == ("allow", str(other))

@@ -1,4 +1,4 @@
-"""`hearth approvals`, `hearth approve` and `hearth deny`: calls that wait for a person."""
+"""`hearth approvals`, `hearth approve` and `hearth deny`: calls and requests of agents that wait for a person."""
 
 import time
 from collections.abc import Mapping
@@ -17,7 +17,10 @@ from hearth.output.table import Column, duration
 from hearth.paths import Places
 from hearth.policy.grants import GrantStore, always_file
 
-COLUMNS = (Column("ID"), Column("ROLE", 3), Column("CLIENT", 4), Column("TOOL"), Column("ASKS", 5), Column("LEFT", 2))
+COLUMNS = (
+    Column("ID"), Column("ROLE", 3, optional=True), Column("CLIENT", 4), Column("AGENT", 6, optional=True),
+    Column("TOOL"), Column("ASKS", 5), Column("LEFT", 2),
+)  # fmt: skip
 GRANT_COLUMNS = (Column("ID"), Column("SCOPE"), Column("ROLE"), Column("TOOL"), Column("BY", 2), Column("LEFT", 1))
 # Events that change what is shown by --watch.
 WATCHED = ("approval.requested", "approval.decided")
@@ -52,7 +55,7 @@ def _ids(ctx: click.Context, kind: str) -> list[str]:
 @json_option("Print JSON; with --watch, one object per line.")
 @with_places
 def approvals(places: Places, watch: bool, granted: bool, revoke: str | None, as_json: bool) -> None:
-    """List the calls of agents that wait for your decision, or for that of a lead agent.
+    """List the calls and permission requests of agents that wait for your decision, or for that of a lead agent.
 
     Arguments are the agent's own text: secrets are masked, and characters that do not show are escaped.
 
@@ -99,9 +102,10 @@ def _waiting(found: list[dict[str, Any]]) -> list[str]:
 
 
 def _row(each: Mapping[str, Any]) -> list[str]:
-    left = duration(max(0.0, float(each["expires"]) - time.time()))
+    left = duration(max(0.0, float(each["expires"]) - time.time())) if each["expires"] else table.NOTHING
     who = "the lead" if each["level"] == "lead" else "you"
-    return [each["id"], each["role"], each["client"] or table.NOTHING, _tool(each), who, left]
+    names = (each.get(key) or table.NOTHING for key in ("role", "client", "agent"))
+    return [each["id"], *names, _tool(each), who, left]
 
 
 def _tool(each: Mapping[str, Any]) -> str:
@@ -115,9 +119,9 @@ def _details(each: Mapping[str, Any]) -> list[str]:
 
 
 def _hint(each: Mapping[str, Any]) -> str:
-    return click.style(
-        f"hearth approve {each['id']} [--for once|session|always], or hearth deny {each['id']}", dim=True
-    )
+    # Without a policy there is nothing that could be granted for longer.
+    scopes = "" if each.get("kind") == "permission" else " [--for once|session|always]"
+    return click.style(f"hearth approve {each['id']}{scopes}, or hearth deny {each['id']}", dim=True)
 
 
 def _grants(found: list[dict[str, Any]]) -> list[str]:

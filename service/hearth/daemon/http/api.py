@@ -13,6 +13,7 @@ from hearth.daemon.http.exchange import KEEP_ALIVE_SECONDS
 from hearth.errors import ConfigError, HearthError, PersonRequired, Refused
 from hearth.host import process_table
 from hearth.hub import events
+from hearth.hub.authorization.pending import SCOPES
 from hearth.hub.events import HubEvent
 from hearth.wire import json
 
@@ -21,11 +22,22 @@ if TYPE_CHECKING:
 
 # A command has two flags at most; parsing megabytes would hold up the loop.
 BODY_LIMIT_BYTES = 64 * 1024
-_SERVERS = "servers/"
-_RESTART = "/restart"
+# Paths of actions with a name in the middle: the beginning, the end, and the action.
+_NAMED = (
+    ("servers/", "/restart", "restart"),
+    ("approvals/", "/approve", "approve"),
+    ("approvals/", "/deny", "deny"),
+)
 _READS = ("GET", "HEAD")
-_QUERIES = ("status", "sessions", "servers", "tools")
-_ACTIONS = ("reload", "restart", "shutdown")
+_QUERIES = ("status", "sessions", "servers", "tools", "approvals")
+_ACTIONS = ("reload", "shutdown")
+# Members of an action's body, with their types.
+_MEMBERS: dict[str, dict[str, type]] = {
+    "shutdown": {"restart": bool, "whenQuiet": bool},
+    "approve": {"scope": str, "reason": str},
+    "deny": {"reason": str},
+}
+_TYPES = {bool: "true or false", str: "a text"}
 
 
 class _BadRequest(HearthError):
@@ -34,11 +46,7 @@ class _BadRequest(HearthError):
 
 async def serve(request: "Request") -> None:
     """Serve one request, whatever its method and path."""
-    path = request.raw_path.decode("latin-1").partition("/api/v1/")[2]
-    name = None
-    if path.startswith(_SERVERS) and path.endswith(_RESTART) and len(path) > len(_SERVERS + _RESTART):
-        # A name may contain slashes, also as %2F.
-        path, name = "restart", unquote(path.removeprefix(_SERVERS).removesuffix(_RESTART))
+    path, name = _parsed(request.raw_path.decode("latin-1").partition("/api/v1/")[2])
     if path != "reload":
         request.app.services.look_at_config()
     if path == "agents" or path.startswith("agents/"):
@@ -49,10 +57,18 @@ async def serve(request: "Request") -> None:
         await _ask(request, path)
     elif path == "events":
         await _follow(request)
-    elif path in _ACTIONS and (path != "restart" or name is not None):
+    elif path in _ACTIONS or name is not None:
         await _act(request, path, name)
     else:
         await request.refuse(404, "there is no such command; docs/http.md lists them")
+
+
+def _parsed(path: str) -> tuple[str, str | None]:
+    """Return the command that a path names, and the name in its middle; a name may contain slashes, also as %2F."""
+    for start, end, action in _NAMED:
+        if path.startswith(start) and path.endswith(end) and len(path) > len(start + end):
+            return action, unquote(path.removeprefix(start).removesuffix(end))
+    return path, None
 
 
 # --- questions
@@ -77,6 +93,8 @@ async def _find(request: "Request", path: str) -> bytes:
         return bytes(await control.cmd_tools(query, server, limit))
     if path == "sessions":
         return json.dumps({"sessions": control.cmd_sessions()})
+    if path == "approvals":
+        return json.dumps(control.cmd_approvals())
     # Not in the loop: the kernel takes milliseconds to measure a large process.
     status = await asyncio.to_thread(process_table.with_memory, control.cmd_status())
     return json.dumps({"servers": status["upstreams"]} if path == "servers" else status)
@@ -108,12 +126,17 @@ async def _act(request: "Request", path: str, name: str | None) -> None:
 
 async def _run(request: "Request", path: str, body: dict[str, Any], name: str) -> str:
     services, control = request.app.services, request.app.services.control
-    _check_flags(body, *(("restart", "whenQuiet") if path == "shutdown" else ()))
+    _check_members(body, _MEMBERS.get(path, {}))
     restart, when_quiet = body.get("restart", False), body.get("whenQuiet", False)
     if when_quiet and not restart:
         raise _BadRequest("whenQuiet is for a restart: send restart, too")
     # On the socket the kernel tells the process; with a policy, a command from below an agent is no person's.
     asker = await services.attributed(request.connection.peer.pid)
+    if path in ("approve", "deny"):
+        scope, reason = body.get("scope", SCOPES[0]), body.get("reason", "")
+        if scope not in SCOPES:
+            raise _BadRequest(f"scope must be one of {', '.join(SCOPES)}")
+        return await control.cmd_decide(name, path, scope, reason, "http", asker)
     control.check_typed(asker)
     if path == "shutdown":
         return await control.cmd_shutdown(restart, when_quiet, asker)
@@ -184,13 +207,13 @@ def _object(body: bytes) -> dict[str, Any]:
     return found
 
 
-def _check_flags(body: dict[str, Any], *known: str) -> None:
-    """Raise _BadRequest for a member that is not known, or is not true or false: a command must not be guessed."""
+def _check_members(body: dict[str, Any], known: dict[str, type]) -> None:
+    """Raise _BadRequest for a member that is not known, or is of another type: a command must not be guessed."""
     for key, value in body.items():
         if key not in known:
             raise _BadRequest(f"unknown member {key[:80]!r}; known: {', '.join(known) or 'none'}")
-        if not isinstance(value, bool):
-            raise _BadRequest(f"{key} must be true or false")
+        if not isinstance(value, known[key]):
+            raise _BadRequest(f"{key} must be {_TYPES[known[key]]}")
 
 
 def _status_of(problem: HearthError) -> int:

@@ -74,10 +74,10 @@ class Request:
         return self.headers.get(f"x-hearth-{name}") or in_query
 
     def prove_role(self) -> None:
-        """Check the role token, or the claim of a role that needs one. Raises Refused."""
+        """Check the token of a role or of an agent, or the claim of a role that needs one. Raises Refused."""
         token = self.headers.get("hearth-role-token")
         self.app.services.policy.check_origin(self.connection.peer.pid, token)
-        self._proven = self.app.hub.policy.admit(self._claim("role"), token)
+        self._proven = self.app.hub.policy.admit(self._claim("role"), token, self._claim("agent"))
 
     def first(self, name: str) -> str | None:
         """Return the first value of a query parameter."""

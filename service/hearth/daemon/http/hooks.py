@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from hearth.daemon.http.app import Request
 
 PREFIX = b"/hooks/"
-# Header with the caller's role token.
+# Headers with the caller's role token, or an agent's, and with the agent that the caller claims to be.
 ROLE_TOKEN = "hearth-role-token"  # the name of a header
+AGENT = "x-hearth-agent"
 
 
 async def serve(request: "Request") -> None:
@@ -36,9 +37,9 @@ async def serve(request: "Request") -> None:
 
 async def _answer(request: "Request", body: bytes) -> None:
     event = unquote(request.raw_path.removeprefix(PREFIX).decode("latin-1"))
-    client, token = request.first("client") or "", request.headers.get(ROLE_TOKEN)
+    client, token, agent = request.first("client") or "", *map(request.headers.get, (ROLE_TOKEN, AGENT))
     control, pid = request.app.services.control, request.connection.peer.pid
-    decision = asyncio.ensure_future(control.cmd_hook(client, event, body, pid, token))
+    decision = asyncio.ensure_future(control.cmd_hook(client, event, body, pid, token, agent))
     # A caller that has gone waits for no approval.
     request.connection.on_lost.append(decision.cancel)
     try:

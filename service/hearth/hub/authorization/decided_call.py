@@ -4,8 +4,8 @@ import hashlib
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from hearth.hub.authorization.approvals import Approval, Asker
-from hearth.hub.authorization.pending import Settlement
+from hearth.hub.authorization.approvals import Approval
+from hearth.hub.authorization.pending import Asker, Settlement
 from hearth.hub.sessions import Session
 from hearth.policy.audit_files import AuditEntry
 from hearth.policy.grants import CallGrant, GrantKey

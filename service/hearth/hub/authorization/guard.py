@@ -18,17 +18,20 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hearth.errors import FileAccessError, HearthError, Refused
-from hearth.hub.authorization.approvals import HUMAN, Approval, Approvals, Asker
+from hearth.errors import HearthError, Refused
+from hearth.hub.agent_directory import AgentDirectory
+from hearth.hub.authorization.approvals import Approval, Approvals
 from hearth.hub.authorization.decided_call import Permit, Recorder, digest_of
-from hearth.hub.authorization.pending import Settlement
+from hearth.hub.authorization.own_tools import HOOK, PERMISSION, OnAsked, OwnTools, denied
+from hearth.hub.authorization.pending import HUMAN, Asker, Settlement
 from hearth.hub.authorization.permit import Postponed
 from hearth.hub.calls import Call
 from hearth.hub.catalog import NotForRole, Target
-from hearth.hub.sessions import POLICY_SERVER, Session
+from hearth.hub.sessions import POLICY_SERVER, Proven, Session, agent_principal
 from hearth.mcp import versions
 from hearth.mcp.catalog import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
 from hearth.mcp.search_tools import ToolFailure
+from hearth.policy.agent_modes import AGENT_MODE, arguments_of
 from hearth.policy.decision import decide, sees
 from hearth.policy.grants import ONCE, GrantKey
 from hearth.policy.model import NOT_IN_ROLE, Decision, Kind, Policy, Role
@@ -78,12 +81,16 @@ class Guard:
         recorder: Recorder,
         tokens: "RoleTokens",
         look: Callable[[], None] = lambda: None,
+        agents: Callable[[], AgentDirectory | None] = lambda: None,
     ) -> None:
         self.policy = policy
         self.approvals = approvals
         approvals.roles = self
         self.recorder = recorder
         self._tokens = tokens
+        self._own_tools = OwnTools(self)
+        # Returns the directory of agents, if there is one.
+        self.agents = agents
         self._look = look
         self._look_at = 0.0
         # Policies of trusted projects, if there are any.
@@ -106,24 +113,37 @@ class Guard:
         """Return a session's role; None if the policy no longer has it: then nothing is allowed."""
         return self.policy_for(session.cwd).roles.get(self.role_name(session))
 
-    def admit(self, claimed: str | None, token: str | None) -> tuple[str | None, str | None]:
-        """Return the role and agent id that a token proves, for a session that begins. Raises Refused."""
+    def may_start(self, session: Session, role: str) -> bool:
+        """Tell whether a session may create agents of a role (`may_start`)."""
+        mine = self.role(session)
+        return mine is not None and role in mine.may_start
+
+    def admit(self, claimed: str | None, token: str | None, agent: Proven | None = None) -> Proven:
+        """Return the role and agent id that a token proves, for a session that begins. Raises Refused.
+
+        `agent` is what an agent's token has proved; then there is no role token.
+        """
         known = ", ".join(self.policy.roles)
         if claimed is not None and claimed not in self.policy.roles:
             raise Refused(f"there is no role {claimed!r} in {self.policy.path}; known: {known}")
-        if token is not None:
+        if token is not None and agent is None:
             holder = self._tokens.check(token)
-            if claimed is not None and claimed != holder.role:
-                raise Refused(f"the role token is for role {holder.role!r}, not for {claimed!r}")
-            if holder.role not in self.policy.roles:
-                raise Refused(f"the role token is for role {holder.role!r}, which {self.policy.path} does not have")
+            self._check_role(claimed, holder.role, "role token")
             return holder.role, holder.agent_id
-        if claimed is not None and claimed != self.policy.default_role and not self.policy.roles[claimed].claimable:
+        if agent is not None and agent[0] is not None:
+            self._check_role(claimed, agent[0], "agent token")
+        elif claimed is not None and claimed != self.policy.default_role and not self.policy.roles[claimed].claimable:
             raise Refused(
                 f"role {claimed!r} needs a role token: `hearth role token {claimed}` writes one, and"
                 " `--token-file PATH` of the bridge uses it"
             )
-        return None, None
+        return agent or (None, None)
+
+    def _check_role(self, claimed: str | None, role: str, token: str) -> None:
+        if claimed is not None and claimed != role:
+            raise Refused(f"the {token} is for role {role!r}, not for {claimed!r}")
+        if role not in self.policy.roles:
+            raise Refused(f"the {token} is for role {role!r}, which {self.policy.path} does not have")
 
     def asker(self, session: Session) -> Asker:
         """Return a session as the one that makes a call."""
@@ -136,6 +156,15 @@ class Guard:
             session.cwd,
             session.cwd,
         )
+
+    def agent_asker(self, agent: str, client: str = "", workspace: str | None = None) -> Asker:
+        """Return an agent as the one that makes a call, without a session of it. Raises Refused for a closed one."""
+        agents = self.agents()
+        identity = agents.identity(agent) if agents else None
+        if identity is None:
+            raise Refused(f"agent {agent!r} is closed, and may do nothing any more")
+        role, folder = identity.role or self.policy.default_role, identity.cwd
+        return Asker(agent_principal(agent), role, "", client or identity.client, agent, workspace or folder, folder)
 
     # --- lists
 
@@ -203,7 +232,7 @@ class Guard:
             permit.end("denied")
             if permit.decision.reason == "role":
                 raise NotForRole("tool", tool, permit.role)
-            raise CallDenied(_denied(permit.decision.reason), call.era)
+            raise CallDenied(denied(permit.decision.reason), call.era)
         else:
             self._ask(call, permit, former, server)
 
@@ -276,7 +305,7 @@ class Guard:
             if outcome.verdict == "withdrawn":
                 raise CallDenied(f"not run: {outcome.reason}", call.era)
             if outcome.verdict != "approved":
-                raise CallDenied(_denied(outcome.reason, outcome.decided_by), call.era)
+                raise CallDenied(denied(outcome.reason, outcome.decided_by), call.era)
             again()
         except HearthError as problem:
             call.failed(problem)
@@ -292,10 +321,10 @@ class Guard:
             waiting.cancel()
         if not waiting.cancelled():
             return waiting.result()
-        self._leave(approval)
+        self.leave(approval)
         return None
 
-    def _leave(self, approval: Approval) -> None:
+    def leave(self, approval: Approval) -> None:
         """Withdraw an approval if no other call waits for it."""
         if approval.outcome is None and not approval.is_awaited:
             self.approvals.withdraw(approval)
@@ -309,44 +338,31 @@ class Guard:
             call.progressed({key: json.Raw(json.dumps(value)) for key, value in told.items()})
             await asyncio.sleep(PROGRESS_SECONDS)
 
+    # --- tools that no call carries
+
     async def obtain(
-        self, asker: Asker, server: str | None, tool: str, arguments: bytes, seconds: float
+        self,
+        asker: Asker,
+        server: str | None,
+        tool: str,
+        arguments: bytes,
+        seconds: float | None,
+        on_asked: OnAsked | None = None,
+        way: str = HOOK,
     ) -> tuple[bool, str]:
-        """Decide a client's own tool, and wait for an approval; return whether it is allowed, and the reason if not."""
-        policy = self.policy_for(asker.origin)
-        decision = decide(policy, asker.role, server, tool, arguments, asker.workspace)
-        permit = Permit(self, policy, asker, asker.role, server or "", tool, arguments, decision)
-        allowed, reason = decision.outcome == "allow", _denied(decision.reason)
-        if decision.outcome == "ask":
-            allowed, reason = await self._obtain_approval(permit, arguments, seconds)
-        permit.end("allowed" if allowed else "denied")
-        return allowed, "" if allowed else reason
+        """Decide a client's own tool, and wait for an approval; return whether it is allowed, and the reason if not.
 
-    async def _obtain_approval(self, permit: Permit, arguments: bytes, seconds: float) -> tuple[bool, str]:
-        key = permit.key = GrantKey(permit.asker.principal, permit.server, permit.tool, "", permit.digest)
-        try:
-            role, is_for_person = permit.role, permit.decision.level == HUMAN
-            permit.grant = self.approvals.grants.take(key, role, is_for_person)
-            if permit.grant is None:
-                approval = self.approvals.request(permit.asker, key, permit.decision, arguments)
-                try:
-                    outcome = await approval.wait(seconds)
-                except asyncio.CancelledError:
-                    # The hook was ended: its client runs nothing any more that could be approved.
-                    self._leave(approval)
-                    raise
-                if outcome is None:
-                    return False, f"pending approval {approval.id}; try again unchanged once it is approved"
-                if outcome.verdict == "withdrawn":
-                    return False, f"not run: {outcome.reason}"
-                if outcome.verdict != "approved":
-                    return False, _denied(outcome.reason, outcome.decided_by)
-                permit.grant = self.approvals.grants.take(key, role, is_for_person)
-        except (FileAccessError, Refused) as exc:
-            return False, str(exc)
-        return permit.grant is not None, "the approval was used by another call"
+        `seconds` None waits until the approval ends. `way` is how the client asks: by its hook, or by a permission
+        request.
+        """
+        return await self._own_tools.obtain(asker, server, tool, arguments, seconds, on_asked, way)
 
+    async def obtain_mode(
+        self, asker: Asker, provider: str, mode: str, seconds: float | None, on_asked: OnAsked | None = None
+    ) -> tuple[bool, str]:
+        """Decide whether the asker may have an agent of a provider work in a mode in which it never asks.
 
-def _denied(reason: str, by: str = "") -> str:
-    who = f"denied by {by}" if by else "denied by policy"
-    return f"{who}: {reason}" if reason else who
+        Returns whether it may, and the reason if not.
+        """
+        arguments = arguments_of(provider, mode)
+        return await self._own_tools.obtain(asker, None, AGENT_MODE, arguments, seconds, on_asked, PERMISSION)

@@ -1,21 +1,27 @@
 """Decider of the hooks: roles, approvals and the audit trail behind a client's own tools.
 
-The caller of a hook is identified by its role token, else by the session whose client is an ancestor of the hook's
-process, else it has the default role. The ids in a payload are the client's, and prove nothing.
+The caller of a hook is the agent whose token it shows, or whose process is above the hook's; else it is identified by
+its role token, else by the session whose client is an ancestor of the hook's process, else it has the default role. An
+agent's client may have the user's own hooks, with a role token: the agent stays the agent. The ids in a payload are the
+client's, and prove nothing.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from hearth.errors import Refused
-from hearth.hub.authorization.approvals import Asker
+from hearth.hub.agent_directory import ProcessOwner, check_claim, proven_by
 from hearth.hub.authorization.guard import Guard
 from hearth.hub.authorization.hooks import HookCaller, HookSettings
-from hearth.hub.sessions import Session, digest
+from hearth.hub.authorization.pending import Asker
+from hearth.hub.sessions import agent_principal, digest
 from hearth.policy.hook_formats import HookCall, HookVerdict
 
-# Finds the sessions of the client that a process descends from.
-SessionsAbove = Callable[[int | None], Awaitable[list[Session]]]
+if TYPE_CHECKING:
+    from hearth.policy.stop_checks import StopFacts
+
+# Finds the client or agent that a process descends from.
+OwnerOf = Callable[[int | None], Awaitable[ProcessOwner]]
 # Name under which `hearth connect` adds the bridge to a client.
 BRIDGE_NAME = "hearth"
 # Seconds that a decision has less than the hook, which has to write its answer.
@@ -32,10 +38,10 @@ class HookRecorder(Protocol):
 class HookDecider:
     """Decisions of the policy in force for clients' hooks."""
 
-    def __init__(self, guard: Guard, recorder: HookRecorder, sessions_above: SessionsAbove) -> None:
+    def __init__(self, guard: Guard, recorder: HookRecorder, owner_of: OwnerOf) -> None:
         self._guard = guard
         self._recorder = recorder
-        self._sessions_above = sessions_above
+        self._owner_of = owner_of
 
     def settings(self) -> HookSettings:
         """Return the settings of the policy in force."""
@@ -47,8 +53,8 @@ class HookDecider:
 
         The name alone proves nothing, since a client may give its own server any name: it must have a session here.
         """
-        found = await self._sessions_above(who.pid)
-        return any((session.server or BRIDGE_NAME) == server for session in found)
+        found = await self._owner_of(who.pid)
+        return any((session.server or BRIDGE_NAME) == server for session in found.sessions)
 
     async def decide_tool(
         self, who: HookCaller, server: str | None, tool: str, arguments: bytes, workspace: str | None
@@ -68,7 +74,8 @@ class HookDecider:
 
         asker = await self._asker(who)
         checks = self._guard.policy_for(asker.origin).stop_checks
-        failed = await stop_checks.run(checks, asker.role, who.cwd, stop_checks.NoFacts())
+        facts = self._facts(asker.agent) or stop_checks.NoFacts()
+        failed = await stop_checks.run(checks, asker.role, who.cwd, facts)
         verdict = stop_checks.verdict(failed, call.stop_hook_active)
         self._recorder.event(asker, call.event, verdict.kind)
         return verdict
@@ -78,16 +85,32 @@ class HookDecider:
         asker = Asker(_principal(who), self._guard.policy.default_role, client=who.client)
         self._recorder.event(asker, call.event)
 
+    def _facts(self, agent: str) -> "StopFacts | None":
+        """Return what is known of an agent of this daemon; None for any other caller."""
+        agents = self._guard.agents()
+        return agents.stop_facts(agent) if agents and agent and agents.identity(agent) else None
+
     async def _asker(self, who: HookCaller) -> Asker:
-        """Identify the caller of a hook. Raises Refused for a token that proves nothing."""
-        session = next(iter(await self._sessions_above(who.pid)), None)
+        """Identify the caller of a hook. Raises Refused for a token that proves nothing, and for another's agent id."""
+        owner = await self._owner_of(who.pid)
+        proven = proven_by(self._guard.agents(), who.token)
+        if proven is not None or owner.agent is not None:
+            agent = self._guard.admit(None, who.token, proven)[1] if proven else owner.agent
+            assert agent is not None
+            check_claim(agent, who.claimed)
+            check_claim(agent, owner.agent)
+            id = owner.sessions[0].id if owner.agent and owner.sessions else ""
+            return self._guard.agent_asker(agent, who.client, who.cwd or None)._replace(session=id)
+        session = next(iter(owner.sessions), None)
         if who.token:
             role, agent = self._guard.admit(None, who.token)
+            check_claim(agent, who.claimed)
             name = role or self._guard.policy.default_role
-            principal = session.principal if session else _principal(who)
+            principal = agent_principal(agent) if agent else session.principal if session else _principal(who)
             id, origin = (session.id, session.cwd) if session else ("", who.cwd or None)
             return Asker(principal, name, id, who.client, agent or "", who.cwd or None, origin)
         if session:
+            check_claim(session.proven[1], who.claimed)
             return self._guard.asker(session)._replace(workspace=who.cwd or session.cwd)
         return Asker(
             _principal(who), self._guard.policy.default_role, "", who.client, "", who.cwd or None, who.cwd or None

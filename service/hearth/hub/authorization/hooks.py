@@ -33,9 +33,10 @@ class HookCaller(NamedTuple):
     client: str  # "claude", "codex" or "gemini"
     session_id: str  # the client's own id of its session
     pid: int | None  # of the hook's process, by the kernel's word; None over HTTP on a port
-    token: str | None  # role token
+    token: str | None  # role token, or that of an agent
     cwd: str
     agent_id: str = ""  # the client's own name of a subagent; says nothing about Hearth's agents
+    claimed: str | None = None  # id of the agent of Hearth's that the caller claims to be
 
 
 class HookSettings(NamedTuple):
@@ -79,12 +80,17 @@ class HookService:
         # Blocked stops in a row, by client and session.
         self._blocks: dict[tuple[str, str], int] = {}
 
-    async def answer(self, client: str, event: str, payload: bytes, pid: int | None, token: str | None) -> HookAnswer:
-        """Return the answer to one call of a hook. Raises nothing: a call that cannot be decided is denied."""
+    async def answer(
+        self, client: str, event: str, payload: bytes, pid: int | None, token: str | None, agent: str | None = None
+    ) -> HookAnswer:
+        """Return the answer to one call of a hook. Raises nothing: a call that cannot be decided is denied.
+
+        `agent` is the id of the agent that the caller claims to be.
+        """
         settings = self._decider.settings()
         try:
             call = hook_formats.parse(client, event, payload)
-            who = HookCaller(client, call.session_id, pid, token or None, call.cwd, call.agent_id)
+            who = HookCaller(client, call.session_id, pid, token or None, call.cwd, call.agent_id, agent or None)
             async with asyncio.timeout(settings.wait):
                 verdict = await self._verdict(who, call, settings)
             return hook_formats.answer(client, event, verdict)

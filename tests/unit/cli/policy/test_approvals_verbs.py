@@ -31,6 +31,24 @@ def test_ids_of_approvals_and_grants_are_completed(home: Path, monkeypatch: pyte
     assert completed("approvals", "revoke", "9") == ["955f1b6b"]
 
 
+def test_a_permission_without_a_policy_is_shown_without_a_role_an_end_and_scopes(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = {"id": "3f9a01c2", "kind": "permission", "session": None, "client": "claude", "agent": "a1f2"}
+    request |= {"role": None, "server": None, "tool": "Bash", "arguments": '{"command":"make"}', "digest": "d"}
+    request |= {"reason": "", "level": "human", "lead": None, "workspace": "/work", "created": 1.0, "expires": None}
+    control = SimpleNamespace(approvals=lambda: {"approvals": [request], "grants": []})
+    monkeypatch.setattr(running_daemon, "find", lambda places: SimpleNamespace(control=lambda: nullcontext(control)))
+    assert main(["approvals"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "ID        CLIENT  AGENT  TOOL  ASKS  LEFT",
+        "3f9a01c2  claude  a1f2   Bash  you   -",
+        "",
+        '3f9a01c2: Bash {"command":"make"}',
+        "hearth approve 3f9a01c2, or hearth deny 3f9a01c2",
+    ]
+
+
 def test_without_a_daemon_nothing_is_completed(home: Path) -> None:
     assert completed("approve", "id", "") == []
 

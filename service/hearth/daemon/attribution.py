@@ -1,0 +1,91 @@
+"""Attribution: the agent or client that a process descends from, by the kernel's word. A person's has neither.
+
+Agents' processes count with and without a policy, whether or not the agent has a session; processes of clients count
+only where there is a policy. Of several, the nearest one counts.
+"""
+
+import asyncio
+
+from hearth.errors import Refused
+from hearth.hub.agent_directory import ProcessOwner
+from hearth.hub.hub import Hub
+from hearth.hub.sessions import Session
+from hearth.hub.sinks import NullSink
+
+# Wire of the session that stands for an agent without one.
+_PROCESS = "process"
+
+
+class Attribution:
+    """Attribution of processes to the sessions and agents of one hub."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def attributed(self, pid: int | None) -> Session | None:
+        """Return the session that a process counts as; None for a person. Raises Refused.
+
+        For an agent without a session it is one that is not open, and has no client.
+        """
+        owner = await self.owner_of(pid)
+        if owner.agent is None or owner.sessions:
+            return next(iter(owner.sessions), None)
+        stand_in = Session(NullSink(), _PROCESS)
+        identity = self._hub.agents.identity(owner.agent) if self._hub.agents else None
+        self._hub.policy.prove(stand_in, (identity.role if identity else None, owner.agent))
+        return stand_in
+
+    async def agent_above(self, pid: int | None) -> str | None:
+        """Return the agent that a process descends from, if there is one. Raises Refused."""
+        if pid is None or not self._agents():
+            return None
+        return (await self.owner_of(pid)).agent
+
+    async def owner_of(self, pid: int | None) -> ProcessOwner:
+        """Return the agent or the client that is the nearest ancestor of a process.
+
+        Raises Refused for a process that has ended: its ancestors are unknown, and it would count as a person.
+        """
+        agents, is_ruled = self._agents(), self._hub.policy.guard is not None
+        if pid is None or not (agents or is_ruled):
+            return ProcessOwner([])
+        sessions = [each for each in self._hub.sessions if is_ruled and each.pid is not None]
+        wires = [(session.pid or 0, session.wire == "frames") for session in sessions]
+        family, clients = await asyncio.to_thread(_relatives, pid, wires)
+        if not family:
+            raise Refused(
+                f"the process {pid} that asks has ended, so nothing tells whether it is a person's; ask again"
+            )
+        agent = next((agents[each] for each in family if each in agents), None)
+        if agent is not None:
+            return ProcessOwner([each for each in self._hub.sessions if each.proven[1] == agent], agent)
+        owned: dict[int | None, list[Session]] = {}
+        for session, client in zip(sessions, clients, strict=True):
+            for each in {client, session.pid}:
+                owned.setdefault(each, []).append(session)
+        return ProcessOwner(next((owned[each] for each in family if each in owned), []))
+
+    def check_origin(self, pid: int | None, token: str | None) -> None:
+        """Raise Refused for a connection without a token from below an agent, which has one.
+
+        Reads /proc in the loop, a millisecond, and only while there are agents: a session must not begin before.
+        """
+        if self._hub.policy.guard is None or token is not None or pid is None:
+            return
+        sessions = [session for session in self._hub.sessions if session.is_agent and session.pid is not None]
+        agents = self._agents()
+        if not sessions and not agents:
+            return
+        family, clients = _relatives(pid, [(session.pid or 0, session.wire == "frames") for session in sessions])
+        if not family or not {*family}.isdisjoint({*clients, *(session.pid for session in sessions), *agents}):
+            raise Refused("a process below an agent needs the agent's token: `--token-file PATH` of the bridge")
+
+    def _agents(self) -> dict[int, str]:
+        return self._hub.agents.processes() if self._hub.agents else {}
+
+
+def _relatives(pid: int, wires: list[tuple[int, bool]]) -> tuple[list[int], list[int | None]]:
+    """Return the ancestors of a process, nearest first, and the client's process of each connection. Reads /proc."""
+    from hearth.host import process_table
+
+    return process_table.ancestors(pid), [process_table.client_of(*wire) for wire in wires]

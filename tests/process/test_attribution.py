@@ -1,0 +1,134 @@
+"""Attribution of real processes to agents and clients. The agents are those of a fake directory."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hearth.daemon.attribution import Attribution
+from hearth.errors import Refused
+from hearth.hub.hub import Hub
+from hearth.hub.sessions import Session
+from support.kernel import until
+from unit.hub.authorization.agents_stage import AgentStage, FakeAgents
+from unit.hub.outlets import Kept
+from unit.hub.whole_hub import Stage
+
+# Starts another of itself as often as it is told, prints the pids from the outermost on, and waits for its input.
+NEST = """
+import os, subprocess, sys
+left = int(sys.argv[2])
+print(os.getpid(), flush=True)
+if left:
+    subprocess.run([sys.executable, "-c", sys.argv[1], sys.argv[1], str(left - 1)])
+else:
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def nested(depth: int) -> Iterator[list[int]]:
+    """Processes, each the child of the one before."""
+    command = [sys.executable, "-c", NEST, NEST, str(depth - 1)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as outermost:
+        assert outermost.stdout
+        yield [int(outermost.stdout.readline()) for _ in range(depth)]
+        outermost.communicate()
+
+
+class Scene:
+    """A hub with agents, with a policy or without one."""
+
+    def __init__(self, folder: Path, ruled: bool) -> None:
+        self.hub: Hub = Stage(folder).hub
+        self.agents = self.hub.agents = FakeAgents()
+        if ruled:
+            self.hub.policy.guard = AgentStage(folder).guard
+        self.attribution = Attribution(self.hub)
+
+    def session(self, pid: int, agent: str | None = None) -> Session:
+        session = self.hub.open_session(Kept(), "lines", proven=(None, agent))
+        session.identify(pid)
+        return session
+
+
+@pytest.fixture(params=[False, True], ids=["no policy", "policy"])
+def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Scene:
+    return Scene(tmp_path, request.param)
+
+
+async def test_a_process_below_an_agent_s_counts_as_the_agent_without_a_session(scene: Scene) -> None:
+    scene.agents.add("a1", "dev", cwd="/work")
+    with nested(3) as (root, _, innermost):
+        scene.agents.pids = {root: "a1"}
+        assert await scene.attribution.owner_of(innermost) == ([], "a1")
+        assert await scene.attribution.agent_above(innermost) == "a1"
+        found = await scene.attribution.attributed(innermost)
+        assert found is not None
+        assert (found.proven, found.is_agent, len(scene.hub.sessions)) == (("dev", "a1"), True, 0)
+        session = scene.session(os.getpid(), "a1")
+        assert await scene.attribution.attributed(root) is session
+        assert await scene.attribution.agent_above(os.getpid()) is None
+
+
+async def test_of_nested_agents_the_nearest_counts(scene: Scene) -> None:
+    scene.agents.add("a1")
+    scene.agents.add("a2")
+    with nested(3) as (root, middle, innermost):
+        scene.agents.pids = {root: "a1", middle: "a2"}
+        assert [(await scene.attribution.owner_of(pid)).agent for pid in (root, middle, innermost)] == [
+            "a1",
+            "a2",
+            "a2",
+        ]
+
+
+async def test_a_client_below_an_agent_counts_as_the_agent(scene: Scene) -> None:
+    scene.agents.add("a1")
+    with nested(3) as (root, middle, innermost):
+        scene.agents.pids = {root: "a1"}
+        scene.session(middle)
+        assert (await scene.attribution.owner_of(innermost)).agent == "a1"
+
+
+async def test_a_process_that_has_ended_is_no_person_s(scene: Scene) -> None:
+    scene.agents.add("a1")
+    with nested(1) as (gone,):
+        scene.agents.pids = {os.getpid(): "a1"}
+    with pytest.raises(Refused, match="has ended, so nothing tells"):
+        await scene.attribution.owner_of(gone)
+
+
+async def test_without_agents_and_a_policy_nobody_is_looked_for(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, ruled=False)
+    assert await scene.attribution.owner_of(-1) == ([], None)
+    scene.hub.agents = None
+    assert (await scene.attribution.attributed(-1), await scene.attribution.agent_above(-1)) == (None, None)
+
+
+async def test_a_person_beside_an_agent_is_a_person(scene: Scene) -> None:
+    scene.agents.add("a1")
+    with nested(1) as (agent,), nested(1) as (person,):
+        scene.agents.pids = {agent: "a1"}
+        assert await scene.attribution.attributed(person) is None
+
+
+async def test_a_connection_without_a_token_from_below_an_agent_is_refused_where_there_is_a_policy(
+    tmp_path: Path,
+) -> None:
+    ruled, free = Scene(tmp_path / "a", ruled=True), Scene(tmp_path / "b", ruled=False)
+    with nested(2) as (root, below), nested(1) as (beside,):
+        for scene in (ruled, free):
+            scene.agents.add("a1")
+            scene.agents.pids = {root: "a1"}
+            scene.attribution.check_origin(beside, None)
+            scene.attribution.check_origin(below, "hearth-agent-a1")
+        free.attribution.check_origin(below, None)
+        with pytest.raises(Refused, match="needs the agent's token"):
+            ruled.attribution.check_origin(below, None)
+    await asyncio.to_thread(until, lambda: not Path(f"/proc/{below}").exists(), "the processes are gone")
