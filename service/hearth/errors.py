@@ -22,6 +22,7 @@
     │   └── RoleRefused        … because no valid token shows the role
     ├── InstallationChanged    a module cannot be loaded any more
     ├── VaultError             a secret could not be stored, or found where it was stored
+    ├── AgentError             a coding agent could not be started, refused a request, or died; carries its code
     └── UpstreamError          an MCP server could not be started, or died
         ├── UpstreamBusy       … or does not read its input
         ├── LoginRequired      … or requires a login first
@@ -187,6 +188,17 @@ class RoleRefused(Refused):
 
 class VaultError(HearthError):
     """Error for a keyring, or the file in its place, that refuses or does not answer; the sentence says what to do."""
+
+
+class AgentError(HearthError):
+    """Error for a coding agent that failed; the sentence names it.
+
+    `code` is the JSON-RPC code with which it refused a request; 0 for any other failure.
+    """
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class UpstreamError(HearthError):

@@ -30,7 +30,7 @@ ARROWS = {
             "stdio_client", "upstreams"},
     "control_client": {"bridge", "findings", "host", "registry", "wire"},
     "clients": {"config", "host", "mcp", "secret_patterns", "secrets"},
-    "packs": {"config", "host", "hub", "masking", "mcp", "policy", "upstreams", "wire", "write_batch"},
+    "packs": {"config", "host", "hub", "masking", "mcp", "policy", "secrets", "upstreams", "wire", "write_batch"},
     "hub": {"config", "masking", "mcp", "policy", "upstreams", "wire"},
     "policy": {"config", "host", "masking", "mcp", "secret_patterns", "wire"},
     "upstreams": {"config", "host", "masking", "mcp", "secrets", "wire", "write_batch"},

@@ -131,10 +131,16 @@ HEARTHS_OWN_KEYS = frozenset(
 _NO_SERVERS: Mapping[str, ServerSpec] = MappingProxyType({})
 
 
+# Packs that work without a client: agents tell their parents of what a former daemon has left.
+_EAGER_PACKS = frozenset({"agents"})
+
+
 def pack_spec(name: str, **values: Any) -> ServerSpec:
     """Return the entry of a pack: a server without a command or a url, which all sessions share and nothing stops."""
     disabled = not values.pop("enabled", False)
     fixed: dict[str, Any] = {"era": "modern", "isolation": "shared", "upstream_idle": 0.0, "disabled": disabled}
+    if name in _EAGER_PACKS:
+        fixed["start"] = "eager"
     return ServerSpec(name=name, **fixed, **values)
 
 

@@ -35,7 +35,10 @@ SERVERS = "mcpServers"
 SERVERS_IN_VSCODE = "servers"
 PACKS_KEY = "packs"
 # Packs by name, each with what it is for. `hearth.packs` has a module for each; a test holds the two equal.
-PACKS = {"hearth": "lets agents look after the daemon: its status, its servers, their logs and restarts"}
+PACKS = {
+    "hearth": "lets agents look after the daemon: its status, its servers, their logs and restarts",
+    "agents": "runs coding agents: create, prompt, wait, permissions, modes",
+}
 # Settings in a table of their own are named by the table, a dot and the key.
 TABLES = ("owner", "agents", "team")
 

@@ -25,6 +25,7 @@ from hearth.daemon.control import DaemonControl
 from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
 from hearth.daemon.policy_service import PolicyService
+from hearth.daemon.served_packs import ServedPacks
 from hearth.daemon.services import COUNTERS, ClientConnection
 from hearth.daemon.upkeep import StatusLine, Upkeep
 from hearth.errors import ConfigError, FileAccessError, UpstreamError
@@ -35,7 +36,7 @@ from hearth.hub.events import EVENTS, ConfigReloaded
 from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
 
 if TYPE_CHECKING:
-    from hearth.packs import Pack
+    from hearth.packs.agents.service import AgentService
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,7 @@ class Daemon:
         # The folder for sessions that outlive the daemon.
         self.kept_sessions = start.places.sessions
         self.control: ControlApi = DaemonControl(self)
+        self.packs = ServedPacks(start.places, self.status)
 
     @property
     def config(self) -> Config:
@@ -98,8 +100,9 @@ class Daemon:
         self._ended = asyncio.Event()
         places = self._places
         self.hub = Hub(
-            self._settings, places.learned, catalogue=places.catalogue, pins=places.pins, create_pack=self._create_pack
+            self._settings, places.learned, catalogue=places.catalogue, pins=places.pins, create_pack=self.packs.create
         )
+        self.packs.hub = self.hub
         self._status_line = StatusLine(self._notifier, self._summary)
         self.hub.news = self._status_line.news
         self._acceptor = Acceptor(self, self._listener, self._ports)
@@ -192,18 +195,6 @@ class Daemon:
         with contextlib.suppress(ConfigError):
             log.info("%s", self.reload())
 
-    # --- packs
-
-    def _create_pack(self, name: str) -> "Pack":
-        # Imported only if a pack is enabled: a daemon without packs loads none of their code.
-        from hearth import packs
-
-        return packs.create(name, self)
-
-    def server_log(self, name: str) -> str:
-        """Return the path of the file with a server's stderr."""
-        return self._places.server_log(name)
-
     # --- services for the connections
 
     def status(self) -> dict[str, Any]:
@@ -229,6 +220,10 @@ class Daemon:
             **({"policy": found} if (found := self.policy.describe()) else {}),
             **self.hub.describe(),
         }
+
+    def agents(self) -> "AgentService":
+        """Return the agents of this daemon; the first call makes the service."""
+        return self.packs.agents()
 
     def connections(self) -> dict[str, int]:
         """Return the number of connections by protocol."""
@@ -370,6 +365,8 @@ class Daemon:
         self._acceptor.drain(reconnect, reason)
         await self._drain()
         await self._close_connections()
+        # Before the servers: what agents still call is refused in the drain.
+        await self.packs.stop()
         await self.hub.stop()
         # Last, so that followers see the events of stopping servers; their connections end with the process.
         EVENTS.close()

@@ -161,6 +161,35 @@ class PolicyReloaded(HubEvent, frozen=True, kw_only=True, tag="policy.reloaded")
     error: str | None = None
 
 
+class AgentCreated(HubEvent, frozen=True, kw_only=True, tag="agent.created"):
+    """Event: an agent was created; `parent` is the agent that did so, if one did."""
+
+    agent: str
+    provider: str
+    parent: str | None = None
+
+
+class AgentStatusChanged(HubEvent, frozen=True, kw_only=True, tag="agent.status"):
+    """Event: an agent has another status: `initializing`, `idle`, `running`, `error` or `closed`."""
+
+    agent: str
+    status: str
+
+
+class AgentPermissionAsked(HubEvent, frozen=True, kw_only=True, tag="agent.permission"):
+    """Event: an agent asks for a permission, which somebody must decide about."""
+
+    agent: str
+    request: str
+
+
+class AgentClosed(HubEvent, frozen=True, kw_only=True, tag="agent.closed"):
+    """Event: an agent has ended for good."""
+
+    agent: str
+    reason: str | None = None
+
+
 class Dropped(HubEvent, frozen=True, kw_only=True, tag="dropped"):
     """Event for one subscriber: it was too slow and has lost `count` events before the next one."""
 
@@ -170,7 +199,7 @@ class Dropped(HubEvent, frozen=True, kw_only=True, tag="dropped"):
 EVENT_TYPES: tuple[type[HubEvent], ...] = (
     SessionOpened, SessionClosed, OwnerChanged, CallStarted, CallFinished, ServerStarted, ServerStopped, ServerFailed,
     ServerRestarted, ListsChanged, LoginNeeded, ConfigReloaded, ApprovalRequested, ApprovalDecided, PolicyReloaded,
-    Dropped,
+    AgentCreated, AgentStatusChanged, AgentPermissionAsked, AgentClosed, Dropped,
 )  # fmt: skip
 
 _encoder = msgspec.json.Encoder()

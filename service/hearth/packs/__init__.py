@@ -1,15 +1,20 @@
 """Packs: MCP servers that run inside the daemon (`hearth.upstreams.pack_api`), each loaded when it is first served.
 
     hearth      the daemon itself: its status, its servers, their logs and restarts
+    agents      coding agents that the daemon runs
 
 `hearth.config.schema.PACKS` has their names. A module here has a `create(services)`.
 """
 
 import importlib
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hearth.hub.hub import Hub
+from hearth.paths import Places
 from hearth.upstreams.pack_api import Pack
+
+if TYPE_CHECKING:
+    from hearth.packs.agents.service import AgentService
 
 __all__ = ["Pack", "PackServices", "create"]
 
@@ -18,12 +23,16 @@ class PackServices(Protocol):
     """Protocol for the daemon, as packs see it."""
 
     hub: Hub
+    places: Places
 
     def status(self) -> dict[str, Any]:
         """Return the status document."""
 
     def server_log(self, name: str) -> str:
         """Return the path of the file with a server's stderr."""
+
+    def agents(self) -> "AgentService":
+        """Return the agents of this daemon; the first call makes the service, which `start` then starts."""
 
 
 def create(name: str, services: PackServices) -> Pack:

@@ -4,8 +4,8 @@
 first: an agent that is called again (`stop_hook_active`) has read the message. How many blocks there may be in a row
 is the business of `hub.authorization.hooks`.
 
-Git is run on folders that an agent works in, and their config is the agent's to write. Hence no hook, no file-system
-monitor and no filter of the repository is run, and submodules, whose config git would read, are not entered.
+Git is run on folders that an agent works in, and their config is the agent's to write (`host.git`). Hence submodules,
+whose config git would read, are not entered.
 """
 
 import asyncio
@@ -14,32 +14,15 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from hearth.errors import HearthError
-from hearth.host import bounded_run
-from hearth.host.bounded_run import RunResult
+from hearth.host import bounded_run, git
 from hearth.policy.hook_formats import HookVerdict
 
-# Git answers in milliseconds; a cold disk and a large tree take longer.
-GIT_SECONDS = 10.0
 # A test suite may be a check; the client waits for hook_wait (50 s) at most.
 COMMAND_SECONDS = 40.0
-# Names of a hundred thousand changed files. A tree with more is not committed either.
-GIT_OUTPUT_BYTES = 8 * 1024 * 1024
 # The tail of a failed command's output is for the model to read.
 COMMAND_OUTPUT_BYTES = 1024 * 1024
 SHOWN_CHARACTERS = 1500
 SHOWN_FILES = 10
-_GIT = (
-    "git",
-    "--no-optional-locks",
-    "-c",
-    "core.hooksPath=",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "core.quotePath=false",
-)
-# Keys of a repository's own config that name programs which `git status` would run.
-_FILTER_KEYS = (".clean", ".smudge", ".process")
 
 
 class StopRule(Protocol):
@@ -131,12 +114,12 @@ def verdict(failed: Sequence[FailedCheck], stop_hook_active: bool) -> HookVerdic
 
 
 def _committed(rule: StopRule, folder: str, facts: StopFacts) -> str | None:
-    top = _top(folder)
+    top = git.top(folder)
     if top is None:
         return None
     words = ("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=dirty", "--untracked-files=normal")
-    done = _git(folder, *_without_filters(folder), *words)
-    _check(done, "status")
+    done = git.run(folder, *git.without_filters(folder), *words)
+    git.check(done, "status")
     changed = [entry[3:].decode("utf-8", "replace") for entry in done.output.split(b"\0") if len(entry) > 3]
     edited = facts.edited_files()
     if edited is not None:
@@ -152,15 +135,15 @@ def _is_among(path: str, own: Collection[str]) -> bool:
 
 
 def _pushed(rule: StopRule, folder: str, facts: StopFacts) -> str | None:
-    if _top(folder) is None:
+    if git.top(folder) is None:
         return None
-    head = _git(folder, "rev-parse", "--verify", "--quiet", "HEAD")
+    head = git.run(folder, "rev-parse", "--verify", "--quiet", "HEAD")
     if head.exit_code != 0:
         # A repository without a commit has nothing to push.
         return None
     # By the local refs of the remotes; the network is not used.
-    done = _git(folder, "for-each-ref", "--count=1", "--format=%(refname)", "--contains=HEAD", "refs/remotes")
-    _check(done, "for-each-ref")
+    done = git.run(folder, "for-each-ref", "--count=1", "--format=%(refname)", "--contains=HEAD", "refs/remotes")
+    git.check(done, "for-each-ref")
     return None if done.output.strip() else "not pushed: no branch of a remote has the newest commit"
 
 
@@ -192,49 +175,6 @@ _CHECKS = {
     "task_done": _task_done,
     "command": _command,
 }
-
-
-# --- git
-
-
-def _top(folder: str) -> str | None:
-    """Return the top of the work tree; None outside of one. Raises HearthError."""
-    done = _git(folder, "rev-parse", "--show-toplevel")
-    if done.exit_code == 0:
-        return os.fsdecode(done.output.removesuffix(b"\n"))
-    if b"not a git repository" in done.output or b"must be run in a work tree" in done.output:
-        return None
-    _check(done, "rev-parse")
-    return None
-
-
-def _without_filters(folder: str) -> list[str]:
-    """Return the options that switch the filters off that the repository's own config names."""
-    found = []
-    for scope in ("--local", "--worktree"):
-        done = _git(folder, "config", scope, "--includes", "--name-only", "-z", "--list")
-        if done.exit_code != 0:
-            continue
-        for name in done.output.decode("utf-8", "surrogateescape").split("\0"):
-            if name.startswith("filter.") and name.endswith(_FILTER_KEYS):
-                found += ["-c", f"{name}="]
-            elif name.startswith("filter.") and name.endswith(".required"):
-                found += ["-c", f"{name}=false"]
-    return found
-
-
-def _git(folder: str, *words: str) -> RunResult:
-    # Variables could name another repository, or programs to run.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    return bounded_run.run((*_GIT, *words), folder, environment, GIT_SECONDS, GIT_OUTPUT_BYTES)
-
-
-def _check(done: RunResult, word: str) -> None:
-    if done.is_late:
-        raise HearthError(f"`git {word}` took longer than {GIT_SECONDS:g} s")
-    if done.exit_code != 0 and not done.is_cut:
-        raise HearthError(f"`git {word}`: {done.output.decode('utf-8', 'replace').strip()[:SHOWN_CHARACTERS]}")
 
 
 def _few(paths: Sequence[str]) -> str:

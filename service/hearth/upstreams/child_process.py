@@ -27,7 +27,8 @@ STDERR_SECONDS = 0.1
 class Process:
     """Child process. `on_output` gets its stdout in chunks, `on_exit` its exit code, once.
 
-    `on_lost` is called when a pipe to it has ended: its exit follows. `mask` removes secrets from its stderr.
+    `on_lost` is called when a pipe to it has ended: its exit follows. `mask` removes secrets from its stderr. `subject`
+    names it in errors; empty: a server of that name.
     """
 
     def __init__(
@@ -37,8 +38,10 @@ class Process:
         on_exit: Callable[[int], None],
         on_lost: Callable[[], None],
         mask: Callable[[str], str],
+        subject: str = "",
     ) -> None:
         self.name = name
+        self._subject = subject or f"server {name!r}"
         self.stderr: deque[str] = deque(maxlen=RING_LINES)
         self.exited = asyncio.Event()
         self._on_output = on_output
@@ -53,6 +56,7 @@ class Process:
         self._watch: children.ExitWatch | None = None
         self._connecting: asyncio.Future[None] | None = None
         self._stopping: asyncio.Future[None] | None = None
+        self._input_ended = False
         self._output_ended = False
         self._stderr_ended = False
         self.exit_code: int | None = None
@@ -84,7 +88,7 @@ class Process:
         out, _ = await loop.connect_read_pipe(lambda: _Output(self), child.stdout)
         self._readers = [out]
         err, _ = await loop.connect_read_pipe(lambda: said, child.stderr)
-        stdin, _ = await loop.connect_write_pipe(lambda: _Input(self._lost_touch), child.stdin)
+        stdin, _ = await loop.connect_write_pipe(lambda: _Input(self._end_of_input), child.stdin)
         self._stdin = BufferedWriter(stdin)
         self._readers.append(err)
         self._watch = children.ExitWatch(child, self._reap)
@@ -100,7 +104,8 @@ class Process:
         if self._watch:
             self._watch.close()
         self.exited.set()
-        if self._stdin:
+        # asyncio's own transport fails to abort after its end.
+        if self._stdin and not self._input_ended:
             self._stdin.transport.abort()
         # Its output must still be read; nothing can be sent to it.
         self._on_lost()
@@ -116,6 +121,10 @@ class Process:
         else:
             patience = STDERR_SECONDS if self._output_ended else LAST_WORDS_SECONDS
             self._late = asyncio.get_running_loop().call_later(patience, self._finish)
+
+    def _end_of_input(self) -> None:
+        self._input_ended = True
+        self._lost_touch()
 
     def _end_of_output(self) -> None:
         self._output_ended = True
@@ -151,9 +160,9 @@ class Process:
             reader.close()
         self._on_exit(code)
 
-    def stray(self, line: bytes) -> str:
-        """Keep a line of its stdout that is not MCP; return it cut and masked."""
-        return self._stderr.stray(line) if self._stderr else ""
+    def stray(self, line: bytes, protocol: str) -> str:
+        """Keep a line of its stdout that is no message of the protocol; return it cut and masked."""
+        return self._stderr.stray(line, protocol) if self._stderr else ""
 
     def write(self, data: bytes, limit: int | None = None) -> None:
         """Queue bytes for the child's stdin. Raises UpstreamBusy if more than `limit` bytes are waiting already."""
@@ -162,10 +171,10 @@ class Process:
             if stdin is not None:
                 # Before the loop reports it: later callers need not try.
                 self._lost_touch()
-            raise UpstreamError(f"server {self.name!r} is not running")
+            raise UpstreamError(f"{self._subject} is not running")
         if limit is not None and stdin.waiting() > limit:
             raise UpstreamBusy(
-                f"server {self.name!r} does not read its input: {limit} bytes are waiting (upstream_queue_limit)"
+                f"{self._subject} does not read its input: {limit} bytes are waiting (upstream_queue_limit)"
             )
         stdin.write(data)
 

@@ -157,7 +157,9 @@ class Connection:
     busy = False
     # Limits on each of the server's lists.
     list_limits = ListLimits()
-    # Source of malformed messages, in words.
+    # Words for the other side and its protocol, and for the source of malformed messages.
+    peer = "server"
+    protocol = "MCP"
     _where = ""
 
     def __init__(self, name: str, owner: Owner) -> None:
@@ -306,7 +308,7 @@ class Connection:
                 waiter.answered(item)
             except Exception:
                 # The waiter must be told, whatever is wrong here.
-                waiter.failed(UpstreamError(f"the answer of server {self.name!r} could not be handled"))
+                waiter.failed(UpstreamError(f"the answer of {self.peer} {self.name!r} could not be handled"))
                 raise
             finally:
                 if self.on_free:
@@ -339,7 +341,7 @@ class Connection:
         waiter = self._waiting.pop(number, None) if number is not None else None
         if waiter and number is not None:
             self._standing.discard(number)
-            waiter.failed(UpstreamError(f"server {self.name!r} gave an unusable answer: {problem}"))
+            waiter.failed(UpstreamError(f"{self.peer} {self.name!r} gave an unusable answer: {problem}"))
             if self.on_free:
                 self.on_free()
         else:
@@ -347,7 +349,7 @@ class Connection:
 
     def disregard(self, problem: HearthError) -> None:
         """Drop a message of the server, and log the reason."""
-        self.warn_limited(f"not MCP{self._where}: {problem}")
+        self.warn_limited(f"not {self.protocol}{self._where}: {problem}")
 
     def warn_limited(self, problem: object) -> None:
         """Log a problem that no request waits for. Only the first few are logged: some servers never stop."""

@@ -108,15 +108,15 @@ class Stderr(asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
 
-    def stray(self, line: bytes) -> str:
-        """Keep a line of the server's stdout that is not MCP, marked as such; return it cut and masked.
+    def stray(self, line: bytes, protocol: str) -> str:
+        """Keep a line of stdout that is no message of the protocol, marked as such; return it cut and masked.
 
         Return an empty text if there are too many: masking takes time.
         """
         if not self._spend(1, len(line)):
             return ""
         text = self._text(line)
-        self._write([f"stdout, not MCP: {text}"])
+        self._write([f"stdout, not {protocol}: {text}"])
         return text
 
     def _keep(self, lines: list[bytes]) -> None:

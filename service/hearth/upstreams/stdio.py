@@ -30,12 +30,19 @@ Portion = tuple[list[Item], bytes]
 TURN_MESSAGES = 32
 # Consecutive lines without a message: more than a banner with warnings has, few enough to be read in a moment.
 GARBAGE_LIMIT = 10_000
-# Characters of a line that is not MCP, in the log and in the status: enough to recognise it.
+# Characters of a line that is no message, in the log and in the status: enough to recognise it.
 STRAY_CHARACTERS = 200
-# Precedes such a line in the cause of a failure. `hearth doctor` looks for it.
-STRAY_MARK = "printed to stdout, which is for MCP only: "
 # Between the end of a pipe and the end of the process that had it.
 EXIT_SECONDS = 2.0
+
+
+def stray_mark(protocol: str) -> str:
+    """Return the words that precede a stray line in the cause of a failure."""
+    return f"printed to stdout, which is for {protocol} only: "
+
+
+# For `hearth doctor`, which looks for it in the failures of servers.
+STRAY_MARK = stray_mark("MCP")
 
 
 def cut(data: bytes, start: int, lines: int) -> int:
@@ -160,7 +167,8 @@ class StdioConnection(Connection):
         self._is_flooding = False
         self._is_greeted = False
         self._intake = MessageReader(message_limit, self._receive, self._hold)
-        self._process = Process(name, self._intake.receive, self._exited, self._lost, self._masked)
+        subject = f"{self.peer} {name!r}"
+        self._process = Process(name, self._intake.receive, self._exited, self._lost, self._masked, subject)
 
     @property
     def pid(self) -> int:  # type: ignore[override]  # a constant for connections without a process
@@ -169,8 +177,8 @@ class StdioConnection(Connection):
 
     @property
     def last_words(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Last lines of its stderr; before the handshake, also a line that it printed to stdout instead of MCP."""
-        stray = (STRAY_MARK + self.stray,) if self.stray and not self._is_greeted else ()
+        """Last lines of its stderr; before the handshake, also a line of its stdout that was no message."""
+        stray = (stray_mark(self.protocol) + self.stray,) if self.stray and not self._is_greeted else ()
         return (*self._process.stderr, *stray)
 
     def _masked(self, text: str) -> str:
@@ -196,11 +204,11 @@ class StdioConnection(Connection):
         if not line:
             super().disregard(problem)
             return
-        text = self._process.stray(line)
+        text = self._process.stray(line, self.protocol)
         shown = text if len(text) <= STRAY_CHARACTERS else f"{text[:STRAY_CHARACTERS]}…"
         self.stray_lines += 1
         self.stray = self.stray or shown
-        self.warn_limited(f"not MCP{self._where}: {problem} line={shown!r}")
+        self.warn_limited(f"not {self.protocol}{self._where}: {problem} line={shown!r}")
 
     def request(self, method: bytes, params: RawBytes, waiter: Waiter) -> int:
         """Send a request as the base class does, with one function call less: every call takes this path."""
@@ -236,7 +244,7 @@ class StdioConnection(Connection):
             async with asyncio.timeout(EXIT_SECONDS):
                 await self._process.exited.wait()
         except TimeoutError:
-            return UpstreamError(f"server {self.name!r} closed its input")
+            return UpstreamError(f"{self.peer} {self.name!r} closed its input")
         return self._ended(self._process.exit_code or 0)
 
     def _receive(self, items: list[Item], data: bytes) -> None:
@@ -256,7 +264,8 @@ class StdioConnection(Connection):
         self._garbage_in_a_row += count
         if self._garbage_in_a_row > GARBAGE_LIMIT and not self._is_flooding:
             self._is_flooding = True
-            log.warning("flood of lines on stdout that are not MCP: stopping the server", extra={"upstream": self.name})
+            subject = {"upstream": self.name}
+            log.warning("flood of lines on stdout that are not %s: stopping it", self.protocol, extra=subject)
             self._intake.close()
             self._process.abandon()
 
@@ -272,6 +281,7 @@ class StdioConnection(Connection):
         self._end(self._ended(code), f"it ended by itself ({describe_exit(code)})")
 
     def _ended(self, code: int) -> UpstreamError:
+        subject = f"{self.peer} {self.name!r}"
         if self._is_flooding:
-            return UpstreamError(f"server {self.name!r} floods its stdout with what is not MCP, and was ended")
-        return UpstreamError(f"server {self.name!r} ended ({describe_exit(code)}) before it answered")
+            return UpstreamError(f"{subject} floods its stdout with what is not {self.protocol}, and was ended")
+        return UpstreamError(f"{subject} ended ({describe_exit(code)}) before it answered")

@@ -349,13 +349,14 @@ class Guard:
         seconds: float | None,
         on_asked: OnAsked | None = None,
         way: str = HOOK,
+        must_ask: bool = False,
     ) -> tuple[bool, str]:
         """Decide a client's own tool, and wait for an approval; return whether it is allowed, and the reason if not.
 
         `seconds` None waits until the approval ends. `way` is how the client asks: by its hook, or by a permission
-        request.
+        request. `must_ask`: the tool is not known for certain, so that no name of one allows it.
         """
-        return await self._own_tools.obtain(asker, server, tool, arguments, seconds, on_asked, way)
+        return await self._own_tools.obtain(asker, server, tool, arguments, seconds, on_asked, way, must_ask)
 
     async def obtain_mode(
         self, asker: Asker, provider: str, mode: str, seconds: float | None, on_asked: OnAsked | None = None

@@ -24,6 +24,7 @@ from hearth.hub.authorization.pending import HUMAN, Asker
 from hearth.policy.agent_modes import AGENT_MODE, for_person
 from hearth.policy.decision import decide
 from hearth.policy.grants import ONCE, CallGrant, GrantKey
+from hearth.policy.model import Decision
 
 if TYPE_CHECKING:
     from hearth.hub.authorization.guard import Guard
@@ -55,10 +56,13 @@ class OwnTools:
         seconds: float | None,
         on_asked: OnAsked | None = None,
         way: str = HOOK,
+        must_ask: bool = False,
     ) -> tuple[bool, str]:
         """Decide a question, and wait for an approval; return whether it is allowed, and the reason if not."""
         policy = self._guard.policy_for(asker.origin)
         decision = decide(policy, asker.role, server, tool, arguments, asker.workspace)
+        if must_ask and decision.outcome == "allow":
+            decision = Decision("ask", "lead", "the tool is not known", decision.source)
         if server is None and tool == AGENT_MODE:
             decision = for_person(decision)
         permit = Permit(self._guard, policy, asker, asker.role, server or "", tool, arguments, decision)

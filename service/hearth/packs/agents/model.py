@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 Status = Literal["initializing", "idle", "running", "error", "closed"]
-NoticeKind = Literal["finished", "errored", "permission"]
+NoticeKind = Literal["finished", "errored", "permission", "message"]
 TaskStatus = Literal["pending", "in_progress", "completed", "cancelled"]
 
 # Order of `list_agents`: those that work come first.
@@ -55,6 +55,15 @@ class Worktree(msgspec.Struct, frozen=True):
     name: str
     branch: str
     base: str
+    # Folder below `path` where the agent works, if its worktree was requested in a folder below the top.
+    subfolder: str = ""
+    # Sentences for the creator, such as that uncommitted work is not in the worktree.
+    note: str | None = None
+
+    @property
+    def cwd(self) -> str:
+        """Folder in which the agent works."""
+        return os.path.join(self.path, self.subfolder) if self.subfolder else self.path
 
 
 class AgentRecord(msgspec.Struct, kw_only=True):

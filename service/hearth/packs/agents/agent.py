@@ -1,0 +1,397 @@
+"""One agent: its record, its process when there is one, and the turn that runs.
+
+    prompt   a turn begins; a turn that runs is replaced (cancelled first)
+    cancel   the turn ends, within CANCEL_SECONDS or by force; the agent stays
+    kill     the process group is dead, and the agent is closed for good
+
+Only one of prompt, mode change and idle close happens at a time (`_lock`); cancel and kill wait for none of them. A
+process that ends takes its turn with it: the agent is then in error, or closed where no process can continue it.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from hearth.errors import AgentError, HearthError, Refused
+from hearth.packs.agents import acp
+from hearth.packs.agents.acp_updates import block_text
+from hearth.packs.agents.agent_state import ERROR_CHARACTERS, AgentHost, AgentState
+from hearth.packs.agents.model import AgentRecord
+from hearth.packs.agents.process.session import CANCEL_SECONDS, AgentSession, Answer, FormerSession
+from hearth.packs.agents.turn import REPLACED, TERMINATED, Turn, title_of
+
+if TYPE_CHECKING:
+    from hearth.packs.agents.timeline import Timeline
+
+log = logging.getLogger(__name__)
+
+# Characters of the last message in results and in the record; the whole is in the timeline.
+MESSAGE_CHARACTERS = 64 * 1024
+
+
+class Agent(AgentState):
+    """Agent on record, with or without a process."""
+
+    def __init__(self, record: AgentRecord, host: AgentHost, timeline: "Timeline") -> None:
+        super().__init__(record, host, timeline)
+        self.session: AgentSession | None = None
+        self.turn: Turn | None = None
+        self._lock = asyncio.Lock()
+        self._opening: asyncio.Task[acp.SessionInfo] | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._idle_until = 0.0
+        self._is_stopping = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the daemon must stay for this agent: it works, or would be lost with its process."""
+        if self.is_working or self._lock.locked():
+            return True
+        is_lost_with_process = self.session is not None and not self.record.is_resumable
+        return is_lost_with_process and time.monotonic() < self._idle_until
+
+    # --- opening
+
+    async def open(self) -> None:
+        """Start a process, for the session of a former one if there is one. Raises HearthError."""
+        record = self.record
+        former = None
+        if record.is_resumable and record.turn > 0 and record.session_id:
+            # A session without a prompt need not be continued, and some agents keep none of those.
+            former = FormerSession(record.session_id, record.can_resume, record.can_load)
+        session = self.session = self._host.session_for(self)
+        self._opening = asyncio.get_running_loop().create_task(session.open(former))
+        try:
+            info = await self._opening
+        except BaseException as exc:
+            self._opening.cancel()
+            self._drop_session(session)
+            if isinstance(exc, asyncio.CancelledError) and self.is_closed:
+                # Killed while it was being opened: `kill` has cancelled the task, not this call.
+                raise AgentError(TERMINATED) from exc
+            raise
+        finally:
+            self._opening = None
+        assert session.capabilities is not None
+        record.session_id = info.session_id
+        record.can_load, record.can_resume = session.capabilities.load, session.capabilities.resume
+        wanted = record.mode
+        self._take_session_state(session)
+        if former is not None and wanted and wanted != info.current_mode and self._has_mode(wanted):
+            with contextlib.suppress(HearthError):
+                await session.set_mode(wanted)
+                self._take_session_state(session)
+
+    def _take_session_state(self, session: AgentSession) -> None:
+        info = session.info
+        if info is not None:
+            self.record.modes = list(info.modes)
+            self.record.mode = info.current_mode
+            self.record.model = info.model
+
+    def _has_mode(self, mode: str) -> bool:
+        return any(each.id == mode for each in self.record.modes)
+
+    def _drop_session(self, session: AgentSession) -> None:
+        if self.session is session:
+            self.session = None
+            self._host.process_ended(self)
+
+    # --- prompts
+
+    async def prompt(self, text: str, mode: str | None = None) -> None:
+        """Begin a turn; replace the one that runs. Returns when it has begun. Raises HearthError."""
+        async with self._lock:
+            self.check_open()
+            await self.abort(REPLACED)
+            await self._ensure_session()
+            if mode is not None:
+                await self._switch_mode(mode)
+            self._begin(text)
+
+    async def prompt_if_idle(self, compose: Callable[[], str | None]) -> bool:
+        """Begin a turn with what `compose` returns, unless one runs or it returns None; return whether it has begun.
+
+        Raises HearthError.
+        """
+        async with self._lock:
+            if self.is_closed or self.turn is not None:
+                return False
+            await self._ensure_session()
+            text = compose()
+            if text is None:
+                self._rest()
+                return False
+            self._begin(text)
+            return True
+
+    async def start(self, mode: str | None) -> None:
+        """Start the first process, in a mode that the agent must offer. Raises HearthError."""
+        async with self._lock:
+            await self.open()
+            if mode is not None:
+                await self._switch_mode(mode)
+            self.set_status("idle")
+            self._start_idle_timer()
+
+    def _rest(self) -> None:
+        """Be idle again, with a process and without a turn."""
+        if self.record.status == "initializing":
+            self.set_status("idle")
+            self._start_idle_timer()
+
+    def check_open(self) -> None:
+        """Raise Refused if the agent is closed."""
+        if self.is_closed:
+            reason = self.record.closed_reason or "it was closed"
+            raise Refused(f"Agent {self.id} is closed ({reason}); create another agent")
+
+    async def _ensure_session(self) -> None:
+        if self.session is not None and self.session.is_stuck and self.record.is_resumable:
+            # A turn that was given up may still write into the session.
+            await self._end_process()
+        if self.session is not None:
+            return
+        self.set_status("initializing")
+        try:
+            await self.open()
+        except HearthError as exc:
+            if not self.is_closed:
+                self._fail(str(exc))
+                self.set_status("error")
+            raise
+        except BaseException:
+            if not self.is_closed:
+                self.set_status("idle")
+            raise
+
+    def _begin(self, text: str) -> None:
+        record, session = self.record, self.session
+        self.check_open()
+        if session is None:
+            raise AgentError(record.last_error or f"agent {self.id} ended before its turn began")
+        self._stop_idle_timer()
+        instruction = self._host.first_instruction(self) if record.turn == 0 else None
+        record.turn += 1
+        record.last_user_message_at = time.time()
+        record.last_error = record.attention = record.attention_at = None
+        if record.title is None:
+            record.title = title_of(text)
+        turn = self.turn = Turn(record.turn)
+        self.timeline.user(text)
+        self.flush()
+        self.set_status("running")
+        texts = (instruction, text) if instruction else (text,)
+        turn.runner = asyncio.get_running_loop().create_task(self._run(turn, session, texts))
+
+    async def _run(self, turn: Turn, session: AgentSession, texts: tuple[str, ...]) -> None:
+        request = turn.request = asyncio.get_running_loop().create_task(session.prompt(*texts))
+        limit = self._host.settings.turn_timeout
+        await asyncio.wait({request}, timeout=limit)
+        error = None
+        if not request.done():
+            error = f"the turn took longer than {limit:g} s (agents.turn_timeout) and was cancelled"
+            await self._give_up(turn, session)
+        try:
+            end = await request
+            self.record.usage = {**(self.record.usage or {}), **end.usage} or None
+        except asyncio.CancelledError:
+            # Given up: by `_give_up`, the only place that cancels it.
+            pass
+        except HearthError as exc:
+            error = error or str(exc)
+        except Exception as exc:
+            log.exception("unhandled exception in a turn agent=%s", self.id)
+            error = error or f"the turn failed ({type(exc).__name__}); `hearth logs` has the reason"
+        self._end_turn(turn, session, None if turn.aborted else error)
+
+    async def _give_up(self, turn: Turn, session: AgentSession) -> None:
+        """Cancel a turn; drop it if the agent does not end it in time."""
+        self.settle_permissions("the turn was cancelled")
+        session.cancel()
+        request = turn.request
+        if request is None:
+            return
+        await asyncio.wait({request}, timeout=CANCEL_SECONDS)
+        if not request.done():
+            log.warning("turn not ended by the agent after a cancel agent=%s", self.id)
+            session.is_stuck = True
+            request.cancel()
+
+    def _end_turn(self, turn: Turn, session: AgentSession, error: str | None) -> None:
+        if self.turn is not turn or self._is_stopping:
+            return
+        self.turn = None
+        record = self.record
+        self.settle_permissions("the turn has ended")
+        self.timeline.end_turn()
+        message = self.timeline.last_message
+        record.last_message = message[-MESSAGE_CHARACTERS:] if message else None
+        if error is not None:
+            self._fail(error)
+        self.flush()
+        if self.is_closed:
+            return
+        if session.has_ended and not record.is_resumable:
+            self.close_record(error or "its process has ended")
+        else:
+            record.attention = "error" if error else "finished"
+            record.attention_at = time.time()
+            self.set_status("error" if error else "idle")
+            self._start_idle_timer()
+        self._host.turn_ended(self, failed=error is not None, is_aborted=turn.aborted is not None)
+
+    def _fail(self, error: str) -> None:
+        self.record.last_error = error[:ERROR_CHARACTERS]
+        self.note_error(error)
+
+    # --- cancel, modes
+
+    async def abort(self, reason: str) -> bool:
+        """End the turn that runs, telling those that wait for it why; return whether one ran."""
+        turn, session = self.turn, self.session
+        if turn is None or turn.runner is None:
+            return False
+        turn.aborted = turn.aborted or reason
+        if session is not None:
+            await self._give_up(turn, session)
+        await asyncio.wait({turn.runner})
+        return True
+
+    async def set_mode(self, mode: str) -> None:
+        """Switch to a mode that the agent offers. Raises HearthError."""
+        async with self._lock:
+            self.check_open()
+            await self._ensure_session()
+            try:
+                await self._switch_mode(mode)
+            finally:
+                self._rest()
+
+    async def _switch_mode(self, mode: str) -> None:
+        session = self.session
+        if session is None or mode == self.record.mode:
+            return
+        self.check_mode(mode)
+        await session.set_mode(mode)
+        self.record.mode = mode
+        self.note_change()
+
+    def check_mode(self, mode: str) -> None:
+        """Raise Refused unless the agent offers the mode."""
+        if not self._has_mode(mode):
+            known = ", ".join(each.id for each in self.record.modes) or "none"
+            raise Refused(f"agent {self.id} ({self.record.provider}) has no mode {mode!r}; its modes: {known}")
+
+    # --- events of the session
+
+    def updated(self, update: dict[str, Any]) -> None:
+        """Take an update of the session."""
+        self.timeline.update(update)
+        self._flush_soon()
+        kind = update["sessionUpdate"]
+        if kind in ("current_mode_update", "config_option_update") and self.session is not None:
+            self._take_session_state(self.session)
+            self.note_change()
+        elif self._feeds and kind in ("agent_message_chunk", "agent_thought_chunk"):
+            text = block_text(update.get("content"))
+            self.publish({"type": "chunk", "kind": "thought" if "thought" in kind else "message", "text": text})
+
+    def permission_asked(self, request: acp.PermissionRequest, answer: Answer) -> None:
+        """Have a permission request decided; one outside of a turn is cancelled."""
+        if self.turn is None or self.turn.aborted:
+            answer(None)
+        else:
+            self._host.permission_asked(self, request, answer)
+
+    def permission_withdrawn(self, request: acp.PermissionRequest) -> None:
+        """Take note that a request needs no answer any more."""
+        for each in list(self.permissions.values()):
+            if each.request is request:
+                each.withdraw("the agent withdrew the request")
+
+    def ended(self, why: str) -> None:
+        """Take the end of the process: a turn that runs fails by itself, from the same cause."""
+        session = self.session
+        if session is None or not session.has_ended:
+            return
+        self._drop_session(session)
+        self.settle_permissions("the agent's process has ended")
+        if self.turn is None and self._opening is None and not self.is_closed and not self.record.is_resumable:
+            self._fail(why)
+            self.close_record(why)
+
+    # --- the end of the process
+
+    def _start_idle_timer(self) -> None:
+        self._stop_idle_timer()
+        seconds = self._host.settings.idle_close
+        self._idle_until = time.monotonic() + seconds
+        self._idle_timer = asyncio.get_running_loop().call_later(seconds, self._idle)
+
+    def _stop_idle_timer(self) -> None:
+        if self._idle_timer:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+
+    def _idle(self) -> None:
+        self._idle_timer = None
+        if self.record.is_resumable:
+            self._spawn(self._close_idle())
+
+    async def _close_idle(self) -> None:
+        """Give the process back; the next prompt resumes the session."""
+        async with self._lock:
+            if self.turn is None and self.session is not None and not self.is_closed:
+                log.info("idle agent gives its process back agent=%s", self.id)
+                await self._end_process()
+                self.note_change()
+
+    async def _end_process(self) -> None:
+        session = self.session
+        if session is not None:
+            self._drop_session(session)
+            await session.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close_record(self, reason: str) -> None:
+        """Close the agent for good, without a look at its process."""
+        self._stop_idle_timer()
+        self.record.closed_reason = reason[:ERROR_CHARACTERS]
+        self.set_status("closed")
+
+    async def kill(self, reason: str, told: str = TERMINATED) -> None:
+        """Close the agent for good. Returns when the kernel knows no process of its group. Raises nothing."""
+        turn = self.turn
+        if turn is not None:
+            turn.aborted = turn.aborted or told
+        self.settle_permissions(told)
+        if not self.is_closed:
+            self.close_record(reason)
+        if self._opening is not None:
+            self._opening.cancel()
+        await self._end_process()
+        if turn is not None and turn.runner is not None:
+            await asyncio.wait({turn.runner})
+
+    async def stop(self) -> None:
+        """End the process because the daemon stops. The record keeps its status, which the next daemon looks at."""
+        self._is_stopping = True
+        self._stop_idle_timer()
+        turn = self.turn
+        if self._opening is not None:
+            self._opening.cancel()
+        await self._end_process()
+        if turn is not None and turn.runner is not None:
+            await asyncio.wait({turn.runner})
+        self.flush()
+        for feed in list(self._feeds):
+            feed.close()

@@ -1,0 +1,173 @@
+"""State of one agent: its record, timeline and open permission requests, and those that follow its changes.
+
+Knows nothing of processes. A change of the record is followed by `note_change`.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hearth.packs.agents import acp
+from hearth.packs.agents.live_feed import LiveFeed
+from hearth.packs.agents.model import AgentRecord, Status
+from hearth.packs.agents.process.session import AgentSession, Answer
+
+if TYPE_CHECKING:
+    from hearth.config.model import AgentSettings
+    from hearth.packs.agents.agent import Agent
+    from hearth.packs.agents.permissions.requests import OpenPermission
+    from hearth.packs.agents.timeline import Timeline
+    from hearth.packs.agents.timeline_items import TimelineItem
+
+# Changes of the timeline within this time are kept and shown together.
+FLUSH_SECONDS = 0.2
+# Characters of an error in a record, which status and lists show.
+ERROR_CHARACTERS = 2000
+
+
+class AgentHost(Protocol):
+    """Protocol for the service, as its agents see it."""
+
+    @property
+    def settings(self) -> "AgentSettings":
+        """Settings in force."""
+
+    def session_for(self, agent: "Agent") -> AgentSession:
+        """Return a new session for the agent's next process, which is not started yet. Raises HearthError."""
+
+    def process_ended(self, agent: "Agent") -> None:
+        """Withdraw the token of a process that has ended."""
+
+    def first_instruction(self, agent: "Agent") -> str | None:
+        """Return the instruction that precedes the first prompt, if there is one."""
+
+    def keep_items(self, agent_id: str, items: "Sequence[TimelineItem]") -> None:
+        """Keep new and changed items of the timeline."""
+
+    def changed(self, agent_id: str) -> None:
+        """Keep the record, and tell of a new status."""
+
+    def permission_asked(self, agent: "Agent", request: acp.PermissionRequest, answer: Answer) -> None:
+        """Decide a permission request."""
+
+    def turn_ended(self, agent: "Agent", failed: bool, is_aborted: bool) -> None:
+        """Tell the parent, and whoever waits for a free turn."""
+
+
+class AgentState:
+    """State of an agent on record."""
+
+    def __init__(self, record: AgentRecord, host: AgentHost, timeline: "Timeline") -> None:
+        self.record = record
+        self._host = host
+        self.timeline = timeline
+        self.permissions: dict[str, OpenPermission] = {}
+        # Status that the hub has been told.
+        self.told_status: Status | None = None
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._changed: set[asyncio.Future[None]] = set()
+        self._feeds: list[LiveFeed] = []
+
+    @property
+    def id(self) -> str:
+        """Id of the agent."""
+        return self.record.id
+
+    @property
+    def title(self) -> str:
+        """Title for people; the id where there is none yet."""
+        return self.record.title or self.id
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the agent is gone for good."""
+        return self.record.status == "closed"
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a turn runs, or the session is being opened."""
+        return self.record.status in ("initializing", "running")
+
+    # --- status
+
+    def set_status(self, status: Status) -> None:
+        """Change the status; wake those that wait for a change."""
+        self.record.status = status
+        self.note_change()
+
+    def note_change(self) -> None:
+        """Keep the record, and tell of the change."""
+        self.record.updated_at = time.time()
+        self._host.changed(self.id)
+        for feed in self._feeds:
+            feed.put_state(self.state())
+        waiting, self._changed = self._changed, set()
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def state(self) -> dict[str, Any]:
+        """Return the state for followers."""
+        record = self.record
+        return {
+            "type": "status",
+            "status": record.status,
+            "title": record.title,
+            "mode": record.mode,
+            "turn": record.turn,
+            "pendingPermissions": [each.describe() for each in self.asked()],
+            "lastError": record.last_error,
+            "closedReason": record.closed_reason,
+        }
+
+    def asked(self) -> "list[OpenPermission]":
+        """Return the permission requests that wait for somebody, the oldest first."""
+        return [each for each in self.permissions.values() if each.is_asked]
+
+    def note_error(self, text: str) -> None:
+        """Add an error to the timeline."""
+        self.timeline.error(text[:ERROR_CHARACTERS])
+        self._flush_soon()
+
+    def change(self) -> "asyncio.Future[None]":
+        """Return a future for the next change of the status or of the open permissions."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._changed.add(future)
+        future.add_done_callback(self._changed.discard)
+        return future
+
+    # --- followers
+
+    def follow(self) -> LiveFeed:
+        """Return the live changes from now on; the present state comes first."""
+        feed = LiveFeed(self._feeds.remove)
+        self._feeds.append(feed)
+        feed.put_state(self.state())
+        return feed
+
+    def publish(self, change: dict[str, Any]) -> None:
+        """Hand progress to the followers."""
+        for feed in self._feeds:
+            feed.put(change)
+
+    def flush(self) -> None:
+        """Hand the changed items of the timeline to the store and to the followers."""
+        if self._flush_timer:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        items = self.timeline.take_changed()
+        if items:
+            self._host.keep_items(self.id, items)
+        for item in items if self._feeds else ():
+            entry = {"seq": item.seq, "kind": item.kind, "at": item.at, "data": item.data}
+            self.publish({"type": "item", "item": entry})
+
+    def _flush_soon(self) -> None:
+        if self._flush_timer is None and self.timeline.has_changed:
+            self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
+
+    def settle_permissions(self, reason: str) -> None:
+        """Withdraw every open permission request; the agent is told that it was cancelled."""
+        for each in list(self.permissions.values()):
+            each.withdraw(reason)

@@ -1,0 +1,82 @@
+"""Live changes of one agent for one reader: text as it comes, items, status, permissions. Does no I/O.
+
+The queue is bounded. A slow reader loses the oldest progress, and is told how much; the newest state is kept beside the
+queue, so that the last thing that it reads is always the state as it is.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+# Changes that a reader may lag behind: some seconds of a busy agent.
+QUEUE_LIMIT = 1000
+
+Change = dict[str, Any]
+
+
+class LiveFeed:
+    """Queue of one reader. A context manager; `close` also wakes the reader, which then reads to the end.
+
+    Changes are objects with a `type`: `chunk` (text, kind), `item` (item), `permission` (request, resolved), `dropped`
+    (count) and `status` (status, mode, lastError, closedReason).
+    """
+
+    def __init__(self, discard: "Callable[[LiveFeed], None]", limit: int = QUEUE_LIMIT) -> None:
+        self._discard = discard
+        self._limit = limit
+        self._progress: deque[Change] = deque()
+        self._dropped = 0
+        self._state: Change | None = None
+        self._news = asyncio.Event()
+        self.is_closed = False
+
+    def put(self, change: Change) -> None:
+        """Append progress; drop the oldest if the queue is full."""
+        if len(self._progress) >= self._limit:
+            self._progress.popleft()
+            self._dropped += 1
+        self._progress.append(change)
+        self._news.set()
+
+    def put_state(self, state: Change) -> None:
+        """Replace the state that the reader has not read yet."""
+        self._state = state
+        self._news.set()
+
+    def take(self) -> list[Change]:
+        """Return the waiting changes without waiting for more; the state comes last."""
+        dropped, self._dropped = self._dropped, 0
+        found: list[Change] = [{"type": "dropped", "count": dropped}] if dropped else []
+        found += self._progress
+        self._progress.clear()
+        if self._state is not None:
+            found.append(self._state)
+            self._state = None
+        if not self.is_closed:
+            self._news.clear()
+        return found
+
+    async def wait(self, seconds: float | None = None) -> list[Change]:
+        """Return the next changes; an empty list at the end, or after `seconds` without one."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+        return self.take()
+
+    def close(self) -> None:
+        """End the feed: no more changes are added."""
+        self.is_closed = True
+        self._news.set()
+        self._discard(self)
+
+    def __enter__(self) -> "LiveFeed":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,1 @@
+"""Notices for agents that are parents: what waits for them, and its delivery."""

@@ -1,0 +1,120 @@
+"""Uses of tools that a permission request stands for, in the names of the policy. Pure.
+
+    told by            tool of the policy
+    the tool's name    as in the client's hooks (`policy.hook_tools`)
+    kind execute       Bash, with the command of the raw input
+    kind edit          Edit or Write, once for each path in the raw input, the locations and the changes
+    kind delete, move  Edit or Write, likewise
+    kind read          Read, for each path
+    kind search        Grep, where the raw input has a pattern
+    kind fetch         WebFetch, with the URL of the raw input
+
+No use: the request is asked about. The title is text for display, and tells nothing.
+"""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.packs.agents import acp
+from hearth.packs.agents.acp_updates import Members, object_of, objects_of, text_of
+from hearth.policy import hook_tools
+from hearth.policy.hook_tools import ToolUse
+
+# Clients' prefix for tools of the bridge that Hearth gives to its agents.
+_OWN_PREFIX = "mcp__hearth__"
+# Packs whose tools are about the agents themselves: an agent may always use those that its role has.
+_TEAM_PACKS = ("self-id", "team", "agents")
+_PATH_KEYS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "abs_path")
+# Paths of one request; each is decided by itself.
+PATHS_LIMIT = 100
+
+
+def is_own_tool(tool_call: Members, packs: Mapping[str, object] | None) -> bool:
+    """Tell whether a tool reaches Hearth, which decides about it: its call goes through the hub.
+
+    With a policy (`packs` None) that holds for every tool. Without one, only tools of the packs for agents need no
+    permission: the others are servers that the person has configured, and asked this agent to ask about.
+    """
+    name = acp.tool_name(tool_call) or ""
+    if not name.startswith(_OWN_PREFIX):
+        return False
+    if packs is None:
+        return True
+    rest = name.removeprefix(_OWN_PREFIX)
+    return any(pack in packs and rest.startswith(f"{pack}__") for pack in _TEAM_PACKS)
+
+
+def uses_of(tool_client: str, tool_call: Members, cwd: str) -> list[ToolUse]:
+    """Return the uses of tools that a request stands for; none if that is not known. Raises HookFormatError."""
+    raw = object_of(tool_call.get("rawInput"))
+    name = acp.tool_name(tool_call)
+    if name and tool_client and raw:
+        return hook_tools.uses(tool_client, name, raw, cwd)
+    handler = _BY_KIND.get(text_of(tool_call.get("kind")) or "")
+    return handler(tool_call, raw, cwd) if handler else []
+
+
+def _execute(tool_call: Members, raw: Members, cwd: str) -> list[ToolUse]:
+    command = raw.get("command") or raw.get("cmd")
+    if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
+        command = shlex.join(command)
+    if not isinstance(command, str) or not command.strip():
+        return []
+    folder = text_of(raw.get("cwd")) or text_of(raw.get("workdir")) or text_of(raw.get("directory"))
+    if folder and folder != cwd:
+        command = f"cd {shlex.quote(folder)} && {command}"
+    return [ToolUse("Bash", hook_tools.encoded({"command": command}))]
+
+
+def _paths(tool_call: Members, raw: Members) -> dict[str, bool]:
+    """Return the paths that a request names, each with whether the file is new."""
+    found: dict[str, bool] = {}
+    for key in _PATH_KEYS:
+        if path := text_of(raw.get(key)):
+            found[path] = "content" in raw
+    for block in objects_of(tool_call.get("content")):
+        path = text_of(block.get("path"))
+        if block.get("type") == "diff" and path:
+            found[path] = block.get("oldText") is None
+    for place in objects_of(tool_call.get("locations")):
+        if path := text_of(place.get("path")):
+            found.setdefault(path, False)
+    return found if len(found) <= PATHS_LIMIT else {}
+
+
+def _edit(tool_call: Members, raw: Members, cwd: str) -> list[ToolUse]:
+    # The whole input belongs to each use: an approval of one must not serve another change of the same file.
+    change: dict[str, Any] = {"input": raw} if raw else {"change": tool_call.get("content")}
+    return [
+        ToolUse("Write" if is_new else "Edit", hook_tools.encoded({"file_path": path, **change}))
+        for path, is_new in _paths(tool_call, raw).items()
+    ]
+
+
+def _read(tool_call: Members, raw: Members, cwd: str) -> list[ToolUse]:
+    return [ToolUse("Read", hook_tools.encoded({"file_path": path})) for path in _paths(tool_call, raw)]
+
+
+def _search(tool_call: Members, raw: Members, cwd: str) -> list[ToolUse]:
+    if text_of(raw.get("pattern")) is None:
+        return []
+    return [ToolUse("Grep", hook_tools.encoded({"pattern": raw["pattern"], "path": text_of(raw.get("path")) or cwd}))]
+
+
+def _fetch(tool_call: Members, raw: Members, cwd: str) -> list[ToolUse]:
+    url = text_of(raw.get("url"))
+    return [ToolUse("WebFetch", hook_tools.encoded(raw))] if url else []
+
+
+_BY_KIND = {
+    "execute": _execute,
+    "edit": _edit,
+    "delete": _edit,
+    "move": _edit,
+    "read": _read,
+    "search": _search,
+    "fetch": _fetch,
+}
+
+__all__ = ["ToolUse", "is_own_tool", "uses_of"]

@@ -1,0 +1,1 @@
+"""Processes of agents: their start, and the session of each."""

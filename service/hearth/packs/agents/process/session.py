@@ -1,0 +1,192 @@
+"""One process of an agent with one session of the Agent Client Protocol: opened, loaded or resumed, prompted, closed.
+
+A new process is initialized, authenticated if it refuses a session without that, and given a new session, or the one of
+a former process: by `session/resume`, which repeats nothing, else by `session/load`, which repeats the conversation as
+updates; they are not passed on. Knows nothing of agents' records, parents or policies.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from hearth.errors import AgentError, HearthError
+from hearth.packs.agents import acp
+from hearth.packs.agents.acp_connection import AcpConnection
+from hearth.packs.agents.providers import Provider
+
+log = logging.getLogger(__name__)
+
+# From the start of the process to its session. The built-in agents take 1 to 10 s; one that is fetched by npx first
+# takes longer.
+OPEN_SECONDS = 90.0
+# A cancelled turn ends within this time, or is given up.
+CANCEL_SECONDS = 2.0
+# For `session/close`: the end of the process follows in any case.
+CLOSE_SECONDS = 1.0
+
+Answer = Callable[[str | None], None]
+
+
+class SessionEvents(Protocol):
+    """Protocol for the owner of a session."""
+
+    def updated(self, update: dict[str, Any]) -> None:
+        """Take one `session/update`."""
+
+    def permission_asked(self, request: acp.PermissionRequest, answer: Answer) -> None:
+        """Take a permission request; `answer` gets the id of an option, or None for cancelled, once."""
+
+    def permission_withdrawn(self, request: acp.PermissionRequest) -> None:
+        """Note that a request needs no answer any more."""
+
+    def ended(self, why: str) -> None:
+        """Note that the process has ended; `why` is a sentence."""
+
+
+class Launch(NamedTuple):
+    """Command of a process, with its environment, folder and MCP servers."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    cwd: str
+    mcp_servers: list[dict[str, Any]]
+
+
+class FormerSession(NamedTuple):
+    """Session of a former process, and the ways to continue it."""
+
+    session_id: str
+    can_resume: bool
+    can_load: bool
+
+
+class AgentSession:
+    """Session with one agent process, from `open` to `close`. `limits`: bytes of a message, bytes queued for stdin."""
+
+    def __init__(self, provider: Provider, events: SessionEvents, launch: Launch, limits: tuple[int, int]) -> None:
+        self._provider = provider
+        self._events = events
+        self._launch = launch
+        process = (launch.argv, launch.environment, launch.cwd)
+        self._connection = AcpConnection(provider.name, self, process, limits)
+        self.capabilities: acp.AgentCapabilities | None = None
+        # Known once the session is open: the updates of a session that is being loaded are repetitions.
+        self.info: acp.SessionInfo | None = None
+        self.has_ended = False
+        # A turn was given up although the agent had not ended it.
+        self.is_stuck = False
+
+    @property
+    def pid(self) -> int:
+        """Pid of the process; 0 before its start."""
+        return self._connection.pid
+
+    # --- opening
+
+    async def open(self, former: FormerSession | None = None) -> acp.SessionInfo:
+        """Start the process and open a session. Raises AgentError; nothing is left then."""
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                self.info = await self._open(former)
+        except TimeoutError:
+            await self._connection.stop()
+            raise AgentError(
+                f"agent {self._provider.name!r} opened no session within {OPEN_SECONDS:g} s{self._last_words()};"
+                " try its command in a terminal"
+            ) from None
+        except HearthError as exc:
+            await self._connection.stop()
+            if isinstance(exc, AgentError):
+                raise
+            raise AgentError(f"agent {self._provider.name!r} could not be started: {exc}") from exc
+        except BaseException:
+            await self._connection.stop()
+            raise
+        return self.info
+
+    async def _open(self, former: FormerSession | None) -> acp.SessionInfo:
+        connection = self._connection
+        await connection.open()
+        self.capabilities = await connection.initialize()
+        try:
+            return await self._session(former)
+        except AgentError as exc:
+            method = self._provider.auth_method
+            if exc.code != acp.AUTH_REQUIRED:
+                raise
+            if method is None:
+                hint = f"; {self._provider.login_hint}" if self._provider.login_hint else ""
+                raise AgentError(f"{exc}{hint}", exc.code) from exc
+            await connection.authenticate(method)
+            return await self._session(former)
+
+    async def _session(self, former: FormerSession | None) -> acp.SessionInfo:
+        connection, capabilities = self._connection, self.capabilities
+        cwd, servers = self._launch.cwd, self._launch.mcp_servers
+        if former is None:
+            return await connection.new_session(cwd, servers)
+        if former.can_resume and capabilities is not None and capabilities.resume:
+            return await connection.resume_session(former.session_id, cwd, servers)
+        return await connection.load_session(former.session_id, cwd, servers)
+
+    def _last_words(self) -> str:
+        words = self._connection.last_words
+        return f" (its last words: {' / '.join(words[-3:])})" if words else ""
+
+    # --- a turn
+
+    async def prompt(self, *texts: str) -> acp.TurnEnd:
+        """Run one turn until its end. Raises AgentError."""
+        return await self._connection.prompt(self._opened.session_id, *texts)
+
+    def cancel(self) -> None:
+        """Ask the agent to end its turn; the answer to the prompt follows. Its permission requests are withdrawn."""
+        if self.info is not None and not self.has_ended:
+            self._connection.cancel_turn(self.info.session_id)
+
+    # --- settings
+
+    async def set_mode(self, mode: str) -> None:
+        """Switch the session to another mode. Raises AgentError."""
+        self.info = await self._connection.set_mode(self._opened, mode)
+
+    @property
+    def _opened(self) -> acp.SessionInfo:
+        assert self.info is not None
+        return self.info
+
+    # --- the end
+
+    async def close(self) -> None:
+        """Close the session and stop the process with its whole group. Raises nothing."""
+        if self.info and not self.has_ended and self.capabilities and self.capabilities.close:
+            with contextlib.suppress(HearthError, TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._connection.close_session(self.info.session_id)
+        await self._connection.stop()
+
+    # --- events of the connection
+
+    def updated(self, session_id: str, update: dict[str, Any]) -> None:
+        """Pass an update of this session on."""
+        if self.info is not None and session_id == self.info.session_id:
+            self.info = acp.after_update(self.info, update)
+            self._events.updated(update)
+
+    def permission_asked(self, request: acp.PermissionRequest, answer: Answer) -> None:
+        """Pass a permission request of this session on; refuse any other."""
+        if self.info is not None and request.session_id == self.info.session_id:
+            self._events.permission_asked(request, answer)
+        else:
+            answer(None)
+
+    def permission_withdrawn(self, request: acp.PermissionRequest) -> None:
+        """Pass on that a request needs no answer any more."""
+        self._events.permission_withdrawn(request)
+
+    def ended(self, why: str) -> None:
+        """Pass the end of the process on."""
+        self.has_ended = True
+        self._events.ended(why)

@@ -1,0 +1,400 @@
+"""All agents of one daemon: created, found, prompted, waited for, ended. Frontends and packs use this object only.
+
+At the start, the records of a former daemon are taken up: a turn that ran is lost, and its agent and parent are told;
+an agent whose session no process can continue is closed. Processes are started again by the next prompt.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+import os
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hearth.errors import AgentError, FileAccessError, HearthError, Refused
+from hearth.hub.events import EVENTS, AgentClosed, AgentCreated, AgentPermissionAsked, AgentStatusChanged
+from hearth.packs.agents import acp, creation, providers, waiting
+from hearth.packs.agents.agent import Agent
+from hearth.packs.agents.creation import CreateRequest
+from hearth.packs.agents.identity import authority
+from hearth.packs.agents.identity.authority import AgentCaller, UnknownAgent
+from hearth.packs.agents.identity.tokens import AgentTokens
+from hearth.packs.agents.live_feed import LiveFeed
+from hearth.packs.agents.model import STATUS_ORDER, AgentRecord, NoticeKind
+from hearth.packs.agents.notices.delivery import NoticeDelivery
+from hearth.packs.agents.permissions.requests import OpenPermission, Permissions
+from hearth.packs.agents.process import launch
+from hearth.packs.agents.process.session import AgentSession, Answer, Launch
+from hearth.packs.agents.store import AgentStore
+from hearth.packs.agents.timeline_items import TimelineItem, render
+from hearth.packs.agents.tools import payloads
+from hearth.packs.agents.turn import CANCELLED, TurnRoom
+from hearth.packs.agents.upkeep import pruning, restart
+from hearth.packs.agents.waiting import OnProgress, WaitResult
+from hearth.upstreams.transports import limits_of
+
+if TYPE_CHECKING:
+    from hearth.config.model import AgentSettings
+    from hearth.hub.authorization.guard import Guard
+    from hearth.hub.sessions import Session
+    from hearth.packs import PackServices
+    from hearth.packs.agents.providers import Provider
+
+log = logging.getLogger(__name__)
+
+# A prompt is text for a model; larger data belongs into a file that the prompt names.
+PROMPT_BYTES = 4 * 1024 * 1024
+# Characters of an activity that a tool returns; a model's context holds little more.
+ACTIVITY_CHARACTERS = 256 * 1024
+# Entries of an activity below a wait that timed out.
+RECENT = 5
+# Pack whose instruction precedes the first prompt.
+SELF_ID = "self-id"
+
+
+class AgentService:
+    """Agents of one daemon, from `start` to `stop`. Implements `AgentHost` for its agents."""
+
+    def __init__(self, services: "PackServices") -> None:
+        self._services = services
+        self.hub = services.hub
+        self.places = services.places
+        self.agents: dict[str, Agent] = {}
+        self.tokens = AgentTokens(self.places)
+        self.store = AgentStore(self.places.agents)
+        self.delivery: NoticeDelivery
+        self._permissions = Permissions(self.hub, self._is_above, self._asked)
+        self.turns = TurnRoom(lambda: self.settings.max_running)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._starting: asyncio.Future[None] | None = None
+        self.is_stopping = False
+
+    # --- life
+
+    async def start(self) -> None:
+        """Take up the agents of the former daemon; the first caller does it, the others wait. Raises HearthError."""
+        if self._starting is None:
+            self._starting = asyncio.ensure_future(self._start())
+        try:
+            await asyncio.shield(self._starting)
+        except HearthError:
+            self._starting = None
+            raise
+
+    async def _start(self) -> None:
+        self.tokens.remove_former()
+        records = self.store.load()
+        self.delivery = NoticeDelivery(self)
+        await restart.take_up(self, records)
+
+    async def stop(self) -> None:
+        """End every agent's process; the records stay for the next daemon."""
+        self.is_stopping = True
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*(agent.stop() for agent in self.agents.values()), return_exceptions=True)
+        self.hub.agents = None
+        await self.store.close()
+
+    def busy(self) -> bool:
+        """Tell whether the daemon must stay: for a turn, a notice on its way, or an agent that cannot be resumed."""
+        return bool(self.turns) or self.delivery.is_busy or any(agent.is_busy for agent in self.agents.values())
+
+    # --- settings
+
+    @property
+    def settings(self) -> "AgentSettings":
+        """Settings in force."""
+        return self.hub.config.agents
+
+    @property
+    def guard(self) -> "Guard | None":
+        """Guard of the policy; None without one."""
+        return self.hub.policy.guard
+
+    def providers(self) -> "dict[str, Provider]":
+        """Return all providers, installed or not."""
+        return providers.known(self.settings.providers, os.environ)
+
+    def default_provider(self) -> str | None:
+        """Return the name of the provider of an agent that names none; None if none is installed."""
+        try:
+            return providers.choose(None, self.settings.default_provider or None, self.providers()).name
+        except AgentError:
+            return None
+
+    # --- callers and agents
+
+    def caller_of(self, session: "Session | None", cwd: str | None = None, is_person: bool = False) -> AgentCaller:
+        """Return the caller at a session, or at the command line."""
+        return AgentCaller.of(session, cwd, is_person)
+
+    def get(self, caller: AgentCaller, id: str) -> Agent:
+        """Return an agent on which the caller may act. Raises Refused."""
+        authority.check(caller, self.agents, id)
+        return self.agents[id]
+
+    def list(self, caller: AgentCaller, include_closed: bool = False) -> "Sequence[Agent]":
+        """Return the agents on which the caller may act: those that work come first, then by their latest change."""
+        found = [
+            agent
+            for agent in self.agents.values()
+            if (include_closed or not agent.is_closed) and authority.may_act(caller, self.agents, agent.id)
+        ]
+        return sorted(found, key=lambda agent: (STATUS_ORDER.index(agent.record.status), -agent.record.updated_at))
+
+    def record(self, id: str) -> AgentRecord:
+        """Return the record of an agent, whoever asks. Raises UnknownAgent."""
+        if id not in self.agents:
+            raise UnknownAgent(id)
+        return self.agents[id].record
+
+    def ancestors(self, id: str) -> "Sequence[str]":
+        """Return the ancestors of an agent, nearest first."""
+        return authority.ancestors(self.agents, id)
+
+    def family(self, id: str) -> "Sequence[AgentRecord]":
+        """Return the agents around one: those above it, its siblings, and its descendants; without itself."""
+        return [self.agents[each].record for each in authority.family(self.agents, id)]
+
+    def _is_above(self, upper: str, lower: str) -> bool:
+        return upper in self.ancestors(lower)
+
+    def snapshot(self, agent: Agent) -> dict[str, Any]:
+        """Return everything about an agent."""
+        return payloads.snapshot(agent)
+
+    def item(self, agent: Agent) -> dict[str, Any]:
+        """Return an agent as lists have it."""
+        return payloads.item(agent)
+
+    def look(self, agent: Agent) -> WaitResult:
+        """Return what a wait that ended now would return."""
+        return waiting.result(agent)
+
+    def follow(self, agent: Agent) -> LiveFeed:
+        """Return the live changes of an agent from now on."""
+        return agent.follow()
+
+    # --- commands
+
+    async def create(self, caller: AgentCaller, request: CreateRequest) -> Agent:
+        """Create an agent. Raises HearthError; nothing is left behind then."""
+        await self.start()
+        return await creation.create(self, caller, request)
+
+    def check_prompt(self, text: str | None) -> None:
+        """Raise Refused for a prompt that is too long, or empty."""
+        if text is None:
+            return
+        limit = min(PROMPT_BYTES, self.hub.config.message_limit // 2)
+        size = len(text.encode("utf-8", "surrogatepass"))
+        if size > limit:
+            raise Refused(
+                f"the prompt has {size} bytes; the limit is {limit} (half of message_limit, {PROMPT_BYTES} at most):"
+                " write it to a file, and name that file in the prompt"
+            )
+        if not text.strip():
+            raise Refused("the prompt is empty")
+
+    async def prompt(self, caller: AgentCaller, agent: Agent, text: str, mode: str | None = None) -> None:
+        """Begin a turn; one that runs is replaced. Raises HearthError."""
+        self.check_prompt(text)
+        agent.check_open()
+        if mode is not None and mode != agent.record.mode:
+            await self._check_mode(caller, agent, mode)
+        await self.begin(agent, text, mode)
+
+    async def begin(self, agent: Agent, text: str, mode: str | None = None) -> None:
+        """Begin a turn if there is room for it. Raises HearthError."""
+        with self.turns.hold(agent):
+            await agent.prompt(text, mode)
+        # The next daemon must know that a turn ran, however this one ends. The turn goes on meanwhile.
+        with contextlib.suppress(FileAccessError):
+            await self.store.save_durably(agent.record)
+
+    async def wait(
+        self, caller: AgentCaller, agent: Agent, seconds: float | None = None, progress: OnProgress | None = None
+    ) -> WaitResult:
+        """Wait for an agent. Raises Refused if its turn is replaced, cancelled or killed meanwhile."""
+        limit = self.settings.wait_timeout if seconds is None else seconds
+        found = await waiting.wait(agent, caller.agent_id, self.delivery.notices, limit, progress)
+        if not found.timed_out:
+            return found
+        _, recent = await self.activity(agent, RECENT)
+        sentence = (
+            f"Awaiting the agent timed out after {limit:g}s. This does not mean the agent failed - call wait_for_agent"
+            f" again to continue waiting.\n\nRecent activity:\n{recent}"
+        )
+        return found._replace(last_message=sentence, status=agent.record.status)
+
+    async def cancel(self, caller: AgentCaller, agent: Agent) -> bool:
+        """Cancel the turn of an agent; return whether one ran."""
+        return await agent.abort(CANCELLED)
+
+    async def kill(self, caller: AgentCaller, agent: Agent) -> None:
+        """Close an agent for good. Returns when its processes are dead."""
+        await agent.kill(f"killed by {'a person' if caller.is_person else caller.agent_id or 'a client'}")
+
+    async def set_mode(self, caller: AgentCaller, agent: Agent, mode: str) -> None:
+        """Switch the mode of an agent. Raises HearthError."""
+        agent.check_open()
+        await self._check_mode(caller, agent, mode)
+        await agent.set_mode(mode)
+
+    async def _check_mode(self, caller: AgentCaller, agent: Agent, mode: str) -> None:
+        if agent.record.modes:
+            agent.check_mode(mode)
+        provider = self.providers().get(agent.record.provider)
+        if provider is not None:
+            await self.check_unasked(caller, provider, mode)
+
+    async def check_unasked(self, caller: AgentCaller, provider: "Provider", mode: str) -> None:
+        """Raise Refused for a mode in which an agent never asks, unless a person has granted it. Needs a policy."""
+        guard, session = self.guard, caller.session
+        if guard is None or session is None or caller.is_person or not providers.never_asks(provider, mode):
+            return
+        asker = guard.asker(session)
+        allowed, reason = await guard.obtain_mode(asker, provider.name, mode, guard.policy.approval_wait)
+        if not allowed:
+            shown = f"in mode {mode!r} " if mode else ""
+            raise Refused(f"an agent of {provider.name!r} never asks {shown}and needs a grant `agent_mode`: {reason}")
+
+    async def activity(self, agent: Agent, limit: int | None = None) -> tuple[int, str]:
+        """Return the number of an agent's activities, and the newest of them as text."""
+        agent.flush()
+        try:
+            items = await self.store.timeline(agent.id)
+        except HearthError:
+            # The items of this daemon are better than none.
+            items = agent.timeline.items()
+        text = render(items, limit)
+        if len(text) > ACTIVITY_CHARACTERS:
+            text = f"(the beginning is left out)\n{text[-ACTIVITY_CHARACTERS:]}"
+        return len(items), text
+
+    # --- permissions
+
+    def permissions(self, caller: AgentCaller) -> "Sequence[OpenPermission]":
+        """Return the permission requests of the agents on which the caller may act."""
+        return [permission for agent in self.list(caller) for permission in agent.asked()]
+
+    async def respond(self, caller: AgentCaller, agent: Agent, request_id: str, response: dict[str, Any]) -> None:
+        """Decide a permission request. Raises HearthError."""
+        from hearth.packs.agents.permissions import responses
+
+        await responses.respond(self.hub.pending, caller, agent, request_id, response)
+
+    def permission_asked(self, agent: Agent, request: acp.PermissionRequest, answer: Answer) -> None:
+        """Decide a permission request of an agent, or put it to somebody."""
+        provider = self.providers().get(agent.record.provider)
+        self._permissions.request(agent, provider.tool_client if provider else "", request, answer)
+
+    def _asked(self, agent: Agent, permission: OpenPermission) -> None:
+        EVENTS.emit(AgentPermissionAsked(agent=agent.id, request=permission.id))
+        agent.publish({"type": "permission", "request": permission.describe()})
+        self.delivery.tell_parent(agent, "permission")
+
+    # --- pruning
+
+    async def prune(
+        self, caller: AgentCaller, force: bool = False, agent: Agent | None = None
+    ) -> "Sequence[dict[str, Any]]":
+        """Forget closed agents and remove their worktrees; return what became of each."""
+        chosen = [agent] if agent else [each for each in self.list(caller, include_closed=True) if each.is_closed]
+        return await pruning.prune(self, chosen, force=force and caller.is_person)
+
+    def forget(self, agent: Agent) -> None:
+        """Remove a closed agent from the record."""
+        self.agents.pop(agent.id, None)
+        self.delivery.notices.settled(agent.id)
+        self.store.delete(agent.id)
+
+    # --- events of agents
+
+    def session_for(self, agent: Agent) -> AgentSession:
+        """Return a new session for the agent's next process. Raises HearthError."""
+        if self.is_stopping:
+            raise AgentError("the daemon shuts down")
+        record = agent.record
+        provider = providers.choose(record.provider, None, self.providers())
+        if not os.path.isdir(record.cwd):
+            raise AgentError(f"the folder {record.cwd!r} of agent {record.id} does not exist any more")
+        token_file = self.tokens.issue(record.id)
+        bridge = launch.bridge_entry(self.places, record.id, token_file)
+        environment = launch.environment(provider, os.environ)
+        process = Launch(provider.argv, environment, record.cwd, [bridge])
+        return AgentSession(provider, agent, process, limits_of(self.hub.config)[:2])
+
+    def process_ended(self, agent: Agent) -> None:
+        """Withdraw the token of a process that has ended."""
+        self.tokens.revoke(agent.id)
+
+    def first_instruction(self, agent: Agent) -> str | None:
+        """Return the instruction that precedes the first prompt."""
+        served = self.hub.servers.get(SELF_ID)
+        return launch.instruction(agent.record.worktree is not None) if served else None
+
+    def keep_items(self, agent_id: str, items: "Sequence[TimelineItem]") -> None:
+        """Keep changed items of a timeline."""
+        if agent_id in self.agents:
+            self.store.append(agent_id, items)
+
+    def created(self, agent: Agent) -> None:
+        """Tell of a new agent."""
+        record = agent.record
+        log.info("agent created agent=%s provider=%s parent=%s", record.id, record.provider, record.parent_id)
+        EVENTS.emit(AgentCreated(agent=record.id, provider=record.provider, parent=record.parent_id))
+
+    def changed(self, agent_id: str) -> None:
+        """Keep the record of an agent, and tell of a new status."""
+        agent = self.agents.get(agent_id)
+        if agent is None:
+            return
+        record = agent.record
+        self.store.save(record)
+        if agent.told_status != record.status:
+            agent.told_status = record.status
+            EVENTS.emit(AgentStatusChanged(agent=record.id, status=record.status))
+            if record.status == "closed":
+                self._closed(agent)
+
+    def record_changed(self, record: AgentRecord) -> None:
+        """Keep a record that a pack has changed, such as a title or a branch."""
+        agent = self.agents.get(record.id)
+        if agent is not None:
+            agent.note_change()
+
+    def _closed(self, agent: Agent) -> None:
+        self.turns.leave(agent.id)
+        EVENTS.emit(AgentClosed(agent=agent.id, reason=(agent.record.closed_reason or "")[:500] or None))
+        self.delivery.notices.settled(agent.id, "permission")
+        self.delivery.notices.forget_parent(agent.id)
+        self.hub.policy.agent_closed(agent.id)
+        self.delivery.tell_all_soon()
+
+    def turn_ended(self, agent: Agent, failed: bool, is_aborted: bool) -> None:
+        """Tell the parent of the end of a turn; tell agents that waited for a free turn."""
+        self.turns.leave(agent.id)
+        self.delivery.notices.settled(agent.id, "permission")
+        if not is_aborted:
+            self.delivery.tell_parent(agent, "errored" if failed else "finished")
+        self.delivery.tell_all_soon()
+
+    async def notify(self, recipient_id: str, child_id: str, kind: NoticeKind) -> None:
+        """Tell an agent that something of another one waits for it."""
+        self.delivery.post(recipient_id, child_id, kind)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Run work that the service ends with itself."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(functools.partial(_report, self._tasks))
+        return task
+
+
+def _report(tasks: "set[asyncio.Task[Any]]", task: "asyncio.Task[Any]") -> None:
+    tasks.discard(task)
+    if not task.cancelled() and (problem := task.exception()) is not None:
+        log.error("unhandled exception in a task of the agents", exc_info=problem)

@@ -1,0 +1,1 @@
+"""Tools of the pack `agents`, their schemas, and agents as their results have them."""

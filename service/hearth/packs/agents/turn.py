@@ -1,0 +1,68 @@
+"""Turns of agents: one that runs, the reasons for which it is aborted, and the room for turns of all agents."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from hearth.errors import Refused
+from hearth.packs.agents import acp
+from hearth.packs.agents.model import TITLE_CHARACTERS
+
+if TYPE_CHECKING:
+    from hearth.packs.agents.agent import Agent
+
+REPLACED = "Agent run interrupted by new prompt"
+CANCELLED = "Agent run cancelled"
+TERMINATED = "Agent terminated"
+
+
+class Turn:
+    """Turn of an agent. `aborted` is set when it was replaced, cancelled or killed."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.aborted: str | None = None
+        self.runner: asyncio.Task[None] | None = None
+        self.request: asyncio.Task[acp.TurnEnd] | None = None
+
+
+class TurnRoom:
+    """Room for turns of all agents of a daemon; `limit` returns the number of turns at once (agents.max_running)."""
+
+    def __init__(self, limit: Callable[[], int]) -> None:
+        self._limit = limit
+        # Agents with a turn, or one that is about to begin.
+        self._agents: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+    def leave(self, agent_id: str) -> None:
+        """Give the room of an agent's turn back."""
+        self._agents.discard(agent_id)
+
+    @contextlib.contextmanager
+    def hold(self, agent: "Agent") -> Iterator[None]:
+        """Hold room for a turn that is about to begin inside the block. Raises Refused if there is none."""
+        if agent.id not in self._agents and len(self._agents) >= self._limit():
+            raise Refused(
+                f"{len(self._agents)} agents run already (agents.max_running); wait for one of them, or cancel it"
+            )
+        self._agents.add(agent.id)
+        try:
+            yield
+        finally:
+            # A turn that was replaced has given its room away.
+            if agent.turn is None:
+                self._agents.discard(agent.id)
+            else:
+                self._agents.add(agent.id)
+
+
+def title_of(text: str) -> str | None:
+    """Return the first line of a prompt as a title."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    if len(line) <= TITLE_CHARACTERS:
+        return line or None
+    return line[: TITLE_CHARACTERS - 1].rstrip() + "…"

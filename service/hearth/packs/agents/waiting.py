@@ -1,0 +1,81 @@
+"""Wait for an agent: until its turn ends, it asks for a permission, or something else waits for the one that waits.
+
+An agent that waits for one child must hear of the others: the wait ends early with the notices about them. A wait that
+times out is a result, and leaves every notice as it is. A turn that is replaced, cancelled or killed ends the waits for
+it with an error that says so.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hearth.errors import Refused
+from hearth.packs.agents.notices import outbox
+from hearth.packs.agents.notices.outbox import Notices
+
+if TYPE_CHECKING:
+    from hearth.packs.agents.agent import Agent
+
+# Clients with a progress token hear from a waiting call this often, well below any client's patience.
+PROGRESS_SECONDS = 5.0
+
+# Takes the seconds of waiting so far.
+OnProgress = Callable[[float], None]
+
+
+class WaitResult(NamedTuple):
+    """End of a wait: the agent's state, and what else waits for the one that waited."""
+
+    status: str
+    permission: dict[str, Any] | None
+    last_message: str | None
+    attention: list[dict[str, Any]]
+    timed_out: bool = False
+
+
+def result(agent: "Agent", attention: list[dict[str, Any]] | None = None, timed_out: bool = False) -> WaitResult:
+    """Return the present state of an agent."""
+    asked, record = agent.asked(), agent.record
+    message = record.last_message
+    if record.status == "error" or (record.status == "closed" and record.last_error):
+        message = record.last_error
+    permission = asked[0].describe() if asked else None
+    return WaitResult(record.status, permission, message, attention or [], timed_out)
+
+
+async def wait(
+    agent: "Agent", parent_id: str | None, notices: Notices, seconds: float, progress: OnProgress | None = None
+) -> WaitResult:
+    """Wait for an agent, for `parent_id` if an agent waits. Raises Refused if the turn is aborted meanwhile."""
+    loop, turn = asyncio.get_running_loop(), agent.turn
+    started = loop.time()
+    while True:
+        if turn is not None and turn.aborted:
+            raise Refused(turn.aborted)
+        if agent.asked() or not agent.is_working or (turn is not None and agent.turn is not turn):
+            notices.seen(parent_id, agent.id)
+            return result(agent)
+        turn = turn or agent.turn
+        if others := notices.others(parent_id, agent.id):
+            notices.delivered(others)
+            return result(agent, outbox.attention(others))
+        waited = loop.time() - started
+        if waited >= seconds:
+            return result(agent, timed_out=True)
+        await _change(agent, parent_id, notices, min(PROGRESS_SECONDS, seconds - waited))
+        if progress is not None:
+            progress(loop.time() - started)
+
+
+async def _change(agent: "Agent", parent_id: str | None, notices: Notices, seconds: float) -> None:
+    """Wait for a change of the agent, or a notice for the one that waits."""
+    futures = {agent.change()}
+    if parent_id:
+        futures.add(notices.change(parent_id))
+    try:
+        await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for future in futures:
+            future.cancel()
+        if parent_id:
+            notices.prune_changes(parent_id)
