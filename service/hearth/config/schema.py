@@ -38,6 +38,8 @@ PACKS_KEY = "packs"
 PACKS = {
     "hearth": "lets agents look after the daemon: its status, its servers, their logs and restarts",
     "agents": "runs coding agents: create, prompt, wait, permissions, modes",
+    "self-id": "lets agents name themselves and their branches",
+    "team": "lets agents send messages, share tasks, file pull requests and ask the person",
 }
 # Settings in a table of their own are named by the table, a dot and the key.
 TABLES = ("owner", "agents", "team")

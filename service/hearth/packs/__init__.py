@@ -2,6 +2,8 @@
 
     hearth      the daemon itself: its status, its servers, their logs and restarts
     agents      coding agents that the daemon runs
+    self-id     agents name themselves and their branches
+    team        messages, tasks, pull requests and questions of agents
 
 `hearth.config.schema.PACKS` has their names. A module here has a `create(services)`.
 """

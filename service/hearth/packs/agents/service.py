@@ -18,7 +18,7 @@ from hearth.packs.agents import acp, creation, providers, waiting
 from hearth.packs.agents.agent import Agent
 from hearth.packs.agents.creation import CreateRequest
 from hearth.packs.agents.identity import authority
-from hearth.packs.agents.identity.authority import AgentCaller, UnknownAgent
+from hearth.packs.agents.identity.authority import AgentCaller
 from hearth.packs.agents.identity.tokens import AgentTokens
 from hearth.packs.agents.live_feed import LiveFeed
 from hearth.packs.agents.model import STATUS_ORDER, AgentRecord, NoticeKind
@@ -144,19 +144,9 @@ class AgentService:
         ]
         return sorted(found, key=lambda agent: (STATUS_ORDER.index(agent.record.status), -agent.record.updated_at))
 
-    def record(self, id: str) -> AgentRecord:
-        """Return the record of an agent, whoever asks. Raises UnknownAgent."""
-        if id not in self.agents:
-            raise UnknownAgent(id)
-        return self.agents[id].record
-
     def ancestors(self, id: str) -> "Sequence[str]":
         """Return the ancestors of an agent, nearest first."""
         return authority.ancestors(self.agents, id)
-
-    def family(self, id: str) -> "Sequence[AgentRecord]":
-        """Return the agents around one: those above it, its siblings, and its descendants; without itself."""
-        return [self.agents[each].record for each in authority.family(self.agents, id)]
 
     def _is_above(self, upper: str, lower: str) -> bool:
         return upper in self.ancestors(lower)

@@ -76,18 +76,6 @@ def check(caller: AgentCaller, agents: Mapping[str, Recorded], agent_id: str) ->
         )
 
 
-def family(agents: Mapping[str, Recorded], agent_id: str) -> list[str]:
-    """Return the agents around one, without itself: those above it, its siblings, and its descendants."""
-    agent = agents.get(agent_id)
-    parent, above = (agent.record.parent_id if agent else None), ancestors(agents, agent_id)
-
-    def is_near(other: str) -> bool:
-        is_sibling = parent is not None and agents[other].record.parent_id == parent
-        return other in above or is_sibling or agent_id in ancestors(agents, other)
-
-    return [other for other in agents if other != agent_id and is_near(other)]
-
-
 # --- modes of children
 
 # Modes of the built-in providers that mean the same. The first of each is the one that stands for all.

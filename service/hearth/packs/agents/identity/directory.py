@@ -43,9 +43,15 @@ class Directory:
 
     def stop_facts(self, agent_id: str) -> "StopFacts":
         """Return what is known of an agent that stops."""
+        from hearth.packs.team.stop_facts import AgentStopFacts
         from hearth.policy.stop_checks import NoFacts
 
-        return NoFacts()
+        service, agent = self._service, self._service.agents.get(agent_id)
+        if agent is None:
+            return NoFacts()
+        # The facts are read from the store.
+        agent.flush()
+        return AgentStopFacts(service, agent.record, bool(service.hub.config.team.file_pr))
 
     def lead_asked(self, lead: str, item: "PendingItem") -> None:
         """Tell a lead agent that a request of an agent below it waits for its decision."""
