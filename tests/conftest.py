@@ -51,6 +51,7 @@ THOROUGH = {
 
 # Files that take half a minute or so: as the last one, each would leave the other core idle for as long.
 SLOW = {
+    "test_cli_agents.py",
     "test_cli_call.py",
     "test_cli_control.py",
     "test_cli_demo.py",

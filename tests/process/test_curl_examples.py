@@ -1,6 +1,6 @@
 """Every example with curl in README.md and docs/ is run as it stands there, in a shell, against a real daemon.
 
-The home is one where `hearth add time` was typed, as README has it, and HTTP is served on the port that the pages name.
+The home is one where `hearth add time` was typed, as README has it, the pack `agents` is on, and HTTP is served on the port that the pages name.
 """
 
 import json
@@ -50,6 +50,8 @@ def home(shared: Scratch) -> Scratch:
     # What is not 2xx is a failure, and so is what takes too long; the examples need not say so.
     (shared.home / ".curlrc").write_text("fail\nsilent\nshow-error\nmax-time = 15\n")
     shared.configure({"time": {"command": str(PROGRAMS / "mcp-server-time"), "args": ["--local-timezone", "UTC"]}})
+    with shared.config.open("a", encoding="utf-8") as config:
+        config.write("\n[packs.agents]\nenabled = true\n")
     with socket.socket() as probe:
         free = probe.connect_ex(("127.0.0.1", PORT)) != 0
     needs(free, f"port {PORT}, which is taken by somebody else")

@@ -53,6 +53,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "version": "main",
     },
     "Act": {"call": "tools.call", "stop": "daemon.stop", "restart": "daemon.stop", "reload": "daemon.stop"},
+    "Agents": {"agents": "agents.agents", "agent": "agents.agent"},
     "Decide": {
         "approvals": "policy.approvals",
         "approve": "policy.approvals",

@@ -6,7 +6,7 @@ session; the daemon neither counts it nor waits for it.
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hearth.errors import FrameError, Refused, TurnedAway, Unreachable, WireError
@@ -19,6 +19,8 @@ ANSWER_SECONDS = 5.0
 RELOAD_SECONDS = 30.0
 # Thousands of tools are read from the catalog cache, indexed and sent.
 TOOLS_SECONDS = 30.0
+# The store of agents may have to be opened first, on a slow disk.
+AGENTS_SECONDS = 30.0
 CHUNK_BYTES = 64 * 1024
 QUEUE_POLL_SECONDS = 0.02
 
@@ -92,18 +94,61 @@ class ControlConnection:
 
     def command(self, kind: str, **keys: object) -> str:
         """Give a command of the policy and return the daemon's sentence. Raises Unreachable and Refused."""
-        header, _ = self._ask(kind, ANSWER_SECONDS, **keys)
+        header, _ = self._ask(kind, ANSWER_SECONDS, b"", **keys)
         if not header.get("ok"):
             raise Refused(str(header.get("message") or f"the daemon refused {kind}"))
         return str(header.get("message") or "")
 
+    def agents(self, include_closed: bool) -> dict[str, Any]:
+        """Return the agents that this caller may see. Raises Unreachable and Refused."""
+        return self._document("agents", self._asked("agents", AGENTS_SECONDS, {}, all=include_closed))
+
+    def agent(self, verb: str, arguments: Mapping[str, object], seconds: float | None = None) -> dict[str, Any]:
+        """Give a command about agents and return its result; wait as long as it takes without `seconds`.
+
+        Raises Unreachable and Refused.
+        """
+        return self._document("agent", self._asked("agent", seconds, arguments, verb=verb))
+
+    def agent_log(
+        self, id: str, count: int | None, follow: bool, seconds: float | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the newest `count` entries of an agent's timeline (all without it) and, to `follow`, what comes.
+
+        Then an entry of kind `state` comes behind the first ones, and one for each change. Ends with the agent or with
+        the daemon. Raises Unreachable and Refused, and TimeoutError after `seconds`.
+        """
+        deadline = None if seconds is None else time.monotonic() + seconds
+        arguments = {"agentId": id, "count": count, "follow": follow}
+        header, payload = self._ask("agentLog", AGENTS_SECONDS, json.dumps(arguments).encode())
+        self._check(header, "agentLog")
+        yield from self._continued(header, payload, deadline)
+
+    def _asked(self, kind: str, seconds: float | None, arguments: Mapping[str, object], **keys: object) -> bytes:
+        # Prompts are longer than a header may be.
+        header, payload = self._ask(kind, seconds, json.dumps(arguments).encode(), **keys)
+        self._check(header, kind)
+        return payload
+
+    def _check(self, header: Header, kind: str) -> None:
+        if not header.get("ok"):
+            raise Refused(str(header.get("message") or f"this daemon refused {kind}; `hearth restart` updates it"))
+
     def events(self, follow: bool, count: int) -> Iterator[dict[str, Any]]:
         """Yield the newest stored events and, with `follow`, later ones until the daemon stops. Raises Unreachable."""
-        header, payload = self._ask("events", ANSWER_SECONDS, follow=follow, count=count)
+        yield from self._continued(*self._ask("events", ANSWER_SECONDS, follow=follow, count=count))
+
+    def _continued(self, header: Header, payload: bytes, deadline: float | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the objects of an answer's array, and those of the frames that continue it."""
         yield from self._array(payload)
         while header.get("more"):
             try:
-                header, payload = self._receive(None)
+                header, payload = self._receive(deadline)
+            except TimeoutError:
+                if deadline is not None:
+                    raise
+                # The system has given the connection up.
+                return
             except (OSError, Unreachable):
                 # The daemon has stopped, or the system has given the connection up: no more events will arrive.
                 return
@@ -127,12 +172,14 @@ class ControlConnection:
                 return True
         return False
 
-    def _ask(self, kind: str, seconds: float, **keys: object) -> tuple[Header, bytes]:
+    def _ask(self, kind: str, seconds: float | None, body: bytes = b"", **keys: object) -> tuple[Header, bytes]:
         self._seq += 1
         request = {"type": kind, "seq": self._seq, **self._shown, **keys}
-        deadline = time.monotonic() + seconds
+        deadline = None if seconds is None else time.monotonic() + seconds
+        # The first frame to a daemon on TCP has a size limit, until the token was shown.
+        shown = encode(json.dumps({"type": "heartbeat", **self._shown}).encode()) if self._shown and body else b""
         try:
-            self._send(encode(json.dumps(request).encode()))
+            self._send(shown + encode(json.dumps(request).encode(), body))
             while True:
                 header, payload = self._receive(deadline)
                 if header.get("type") == "error":
@@ -141,7 +188,7 @@ class ControlConnection:
                     return header, payload
         except TimeoutError as exc:
             raise Unreachable(
-                f"the daemon at {self.endpoint} did not answer {kind} within {seconds:g} s: it hangs or is"
+                f"the daemon at {self.endpoint} did not answer {kind} within {seconds or 0:g} s: it hangs or is"
                 f" stopped; {last_resort(self.pid)}; `hearth logs` may say why"
             ) from exc
         except OSError as exc:

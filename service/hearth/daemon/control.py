@@ -6,7 +6,7 @@ request that reaches this module comes from the daemon's own user.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hearth.errors import FrameError, HearthError, PersonRequired, Refused
@@ -18,6 +18,7 @@ from hearth.hub.sessions import Session
 from hearth.wire import json
 
 if TYPE_CHECKING:
+    from hearth.daemon.agent_control import AgentCommands
     from hearth.daemon.services import DaemonServices
     from hearth.hub.authorization.guard import Guard
     from hearth.hub.authorization.hooks import HookService
@@ -135,6 +136,26 @@ class DaemonControl:
             refuse_agents(asker, "`hearth policy apply`")
         return self._services.policy.apply(digest)
 
+    def _agents(self) -> "AgentCommands":
+        # Loaded with the first command about agents.
+        from hearth.daemon.agent_control import AgentCommands
+
+        return AgentCommands(self._services)
+
+    async def cmd_agents(self, include_closed: bool = False, asker: Session | None = None) -> list[dict[str, Any]]:
+        """Return the agents that a caller may see, those that work first. Raises Refused without the pack."""
+        return await self._agents().snapshots(include_closed, asker)
+
+    async def cmd_agent(self, verb: str, arguments: Mapping[str, Any], asker: Session | None = None) -> dict[str, Any]:
+        """Run a command about agents and return its result. Raises Refused and AgentError."""
+        return await self._agents().run(verb, arguments, asker)
+
+    def cmd_agent_log(
+        self, arguments: Mapping[str, Any], asker: Session | None = None
+    ) -> AsyncGenerator[list[dict[str, Any]], None]:
+        """Yield entries of an agent's timeline, and to `follow` those to come. Raises Refused at the first one."""
+        return self._agents().log(arguments, asker)
+
     def _hooks(self) -> "HookService | None":
         return self._services.policy.hooks()
 
@@ -213,12 +234,16 @@ async def _run(api: ControlApi, header: dict[str, Any], asker: Session | None) -
 EVENTS_FRAME = "events"
 # The control frame with a payload: `hooks` answers it.
 HOOK_FRAME = "hook"
+# Control frames about agents, with arguments in the payload: `agent_control` answers them.
+AGENTS_FRAME, AGENT_LOG_FRAME = "agents", "agentLog"
+AGENT_FRAMES = frozenset({AGENTS_FRAME, "agent", AGENT_LOG_FRAME})
 POLICY_FRAMES = frozenset({"approvals", "decide", "revoke", "applyPolicy", "person"})
 # Commands that a session other than the owner may not give by itself.
 OWNERS_COMMANDS = frozenset({"reload", "restart", "shutdown"})
 # Commands for which it matters whether a person typed them.
 PERSONS_COMMANDS = OWNERS_COMMANDS | POLICY_FRAMES - {"approvals"}
-CONTROL_TYPES = frozenset({"status", "tools", "approved", EVENTS_FRAME, HOOK_FRAME}) | POLICY_FRAMES | OWNERS_COMMANDS
+CONTROL_TYPES = frozenset({"status", "tools", "approved", EVENTS_FRAME, HOOK_FRAME})
+CONTROL_TYPES |= POLICY_FRAMES | OWNERS_COMMANDS | AGENT_FRAMES
 
 
 async def answer_events(

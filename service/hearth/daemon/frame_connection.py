@@ -220,13 +220,19 @@ class FrameConnection(LimitedConnection):
         task.add_done_callback(self._tasks.discard)
 
     async def _answer_control(self, header: dict[str, Any], payload: bytes) -> None:
-        api = self._services.control
-        if header["type"] == control.EVENTS_FRAME:
+        api, kind = self._services.control, header["type"]
+        attributed = functools.partial(self._services.attributed, self._pid)
+        if kind == control.EVENTS_FRAME:
             await control.answer_events(api, header, self._send, self._outbox.drained)
-        elif header["type"] == control.HOOK_FRAME:
+        elif kind == control.HOOK_FRAME:
             self._send(*await hooks.answer_frame(api, header, payload, self._pid))
+        elif kind in control.AGENT_FRAMES:
+            # Loaded with the first of these frames.
+            from hearth.daemon import agent_control
+
+            frame = header, payload
+            await agent_control.answer_frame(api, frame, self.session, attributed, self._send, self._outbox.drained)
         else:
-            attributed = functools.partial(self._services.attributed, self._pid)
             self._send(*await control.answer_frame(api, header, self.session, attributed))
 
     # --- the session's client sink

@@ -9,6 +9,7 @@ from hearth.hub.sessions import Session
 
 if TYPE_CHECKING:
     from hearth.daemon.policy_service import PolicyService
+    from hearth.packs.agents.service import AgentService
 
 
 class ClientConnection(Protocol):
@@ -56,6 +57,9 @@ class DaemonServices(Protocol):
 
     def status(self) -> dict[str, Any]:
         """Return the status document."""
+
+    def agents(self) -> "AgentService":
+        """Return the agents of this daemon; the first call makes the service, which `start` then starts."""
 
     def connections(self) -> dict[str, int]:
         """Return the number of connections by protocol."""

@@ -5,7 +5,7 @@ asks, if there is one: its request is put to the owner (`client_requests.obtain_
 servers is plain values: the status line, `hearth status --json`, metrics. Does no I/O.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -74,6 +74,17 @@ class ControlApi(Protocol):
 
     async def cmd_shutdown(self, restart: bool = False, when_quiet: bool = False, asker: Session | None = None) -> str:
         """Shut the daemon down soon; with `restart` bridges reconnect at once. Raises Refused by the owner."""
+
+    async def cmd_agents(self, include_closed: bool = False, asker: Session | None = None) -> list[dict[str, Any]]:
+        """Return the agents that a caller may see, those that work first. Raises Refused without the pack."""
+
+    async def cmd_agent(self, verb: str, arguments: Mapping[str, Any], asker: Session | None = None) -> dict[str, Any]:
+        """Run a command about agents and return its result; docs/http.md has them. Raises Refused, AgentError."""
+
+    def cmd_agent_log(
+        self, arguments: Mapping[str, Any], asker: Session | None = None
+    ) -> AsyncGenerator[list[dict[str, Any]], None]:
+        """Yield entries of an agent's timeline, and to `follow` those to come. Raises Refused at the first one."""
 
     async def cmd_hook(
         self, client: str, event: str, payload: bytes, pid: int | None, token: str | None, agent: str | None = None

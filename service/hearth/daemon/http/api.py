@@ -49,7 +49,11 @@ async def serve(request: "Request") -> None:
     path, name = _parsed(request.raw_path.decode("latin-1").partition("/api/v1/")[2])
     if path != "reload":
         request.app.services.look_at_config()
-    if path in _QUERIES:
+    if path == "agents" or path.startswith("agents/"):
+        from hearth.daemon.http import agents
+
+        await agents.serve(request, path)
+    elif path in _QUERIES:
         await _ask(request, path)
     elif path == "events":
         await _follow(request)

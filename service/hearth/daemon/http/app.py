@@ -5,7 +5,7 @@ import hmac
 import importlib
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote
 
 from starlette.routing import Route, Router
@@ -24,6 +24,9 @@ from hearth.host.peers import Peer
 from hearth.host.system import user_id
 from hearth.hub.events import Subscription
 from hearth.wire import json
+
+if TYPE_CHECKING:
+    from hearth.daemon.http.agents import LogStream
 
 log = logging.getLogger(__name__)
 
@@ -129,8 +132,8 @@ class HttpApp:
         # Connections over TCP that have shown no token yet, the oldest first.
         self.strangers: dict[HttpConnection, None] = {}
         self.guests = AuthenticatedConnections()
-        # Streams of `/api/v1/events`.
-        self.followers: set[Subscription] = set()
+        # Streams of `/api/v1/events`, and of logs of agents.
+        self.followers: set[Subscription | LogStream] = set()
         # The reason why no further request is taken.
         self.farewell: str | None = None
         # Without the layers of a complete Starlette application, each of which would slow every request. The guard also

@@ -1,0 +1,1 @@
+"""Verbs about agents: `hearth agents` lists them, `hearth agent` starts, prompts, follows and ends them."""
