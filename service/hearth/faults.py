@@ -20,6 +20,7 @@ NAMES = frozenset(
         "after-ack",  # the acknowledgement was passed to the kernel
         "mid-write",  # half of an answer was passed to the kernel
         "before-answer",  # the upstream answered, nothing was written to the client
+        "before-reload",  # a change of the config file has settled, and the file was not read yet
         "before-unlink",  # shutting down; the socket file still exists
         "bridge-mid-write",  # the bridge wrote half a line to its client
     }

@@ -102,8 +102,8 @@ def make_loop(path: Path) -> None:
         (make_empty, "has no token in it"),
         (make_binary, "has no token in it"),
         (make_long, "has no token in it"),
-        (make_folder, "is not a file"),
-        (make_pipe, "is not a file"),
+        (make_folder, "is not a regular file"),
+        (make_pipe, "is not a regular file"),
         (make_loop, "cannot be read"),
     ],
 )

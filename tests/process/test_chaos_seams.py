@@ -7,6 +7,7 @@ fault, and its absence proves that the seam was hit.
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -49,6 +50,16 @@ def ask_for_restart(home: Home, environment: dict[str, str]) -> None:
     restart(home)
 
 
+def edit_config(home: Home, environment: dict[str, str]) -> None:
+    """The config file changes, and the next bridge has the daemon look at it."""
+    home.configure(heartbeat_interval=29)
+    past = time.time() - 60
+    os.utime(home.path / ".config" / "hearth" / "config.toml", (past, past))
+    with Client(home, environment=environment) as client:
+        client.open()
+        assert client.leave() == 0
+
+
 class Scenario(NamedTuple):
     """How a seam comes to be passed."""
 
@@ -65,6 +76,7 @@ SCENARIOS = {
     "after-ack": Scenario(_IN_THE_MIDDLE, keep_working),
     "mid-write": Scenario(_IN_THE_MIDDLE, keep_working),
     "before-answer": Scenario(_IN_THE_MIDDLE, keep_working),
+    "before-reload": Scenario(1, edit_config),
     "before-unlink": Scenario(1, ask_for_restart, costs=False),
 }
 

@@ -1,6 +1,10 @@
 """The config file under a daemon that nobody tells to reload: noticed by the next request, or by the tick."""
 
+import json
 import os
+import signal
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -107,6 +111,41 @@ def test_a_file_that_was_named_and_vanishes_leaves_the_old_config_running_until_
     noticed(scratch, "other")
     assert scratch.status()["configError"] is None
     assert daemon.stop() == 0
+
+
+def is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the state of the stopped daemon is read in /proc")
+@pytest.mark.parametrize("end", ["", "[mcpServers"], ids=["valid", "broken"])
+def test_a_file_that_is_written_between_the_look_and_the_read_is_read_when_it_has_settled(
+    scratch: Scratch, end: str
+) -> None:
+    """The first part of a config is a valid one without servers, or broken; neither is taken up."""
+    scratch.configure({"echo": server("echo")}, idle_timeout=0)
+    daemon = scratch.start(HEARTH_FAULTS="before-reload=stop")
+    user, other = scratch.frames(), scratch.own(FramesClient(scratch.socket))
+    user.initialize()
+    user.tools()
+    (pid,) = pids_of(scratch, "echo")
+    whole = toml({"idle_timeout": 0}, {"echo": server("echo"), "other": server("echo")})
+    beginning = whole[: whole.index(end) + len(end)]
+    scratch.write_config(whole)
+    past = time.time() - 60
+    os.utime(scratch.config, (past, past))
+    other.begin_control("status")
+    until(lambda: is_stopped(daemon.pid), "the daemon is between the look and the read")
+    with scratch.config.open("w") as file:
+        file.write(beginning)
+        file.flush()
+        os.kill(daemon.pid, signal.SIGCONT)
+        found = json.loads(other.receive_type("status")[1])
+        assert [each["name"] for each in found["upstreams"]] == ["echo"]
+        assert found["configError"] is None
+        file.write(whole.removeprefix(beginning))
+    until(lambda: servers(scratch) == ["echo", "other"], "the whole file is in force")
+    assert pids_of(scratch, "echo") == [pid] and not is_gone(pid)
 
 
 def test_a_mistake_is_told_and_mended_without_anybody_asking(scratch: Scratch) -> None:

@@ -1,7 +1,7 @@
 """Token of a bridge, of a role or of an agent, read from the file of `--token-file`. Loaded only with that option.
 
-A token in the arguments or the environment could be read by other processes, and in a client's config by whoever the
-config is shared with; hence a file, for this user only. No sentence shows its content.
+Other processes could read a token in the arguments or in the environment, and other people one in a client's config,
+which is often shared; hence a file, for this user only. No error message shows its content.
 """
 
 import os
@@ -35,13 +35,14 @@ def read(path: str) -> str:
     finally:
         os.close(descriptor)
     if len(data) > FILE_LIMIT_BYTES:
-        raise FileAccessError(f"the token file {path} has over {FILE_LIMIT_BYTES} bytes and is none; {_ISSUE}")
+        message = f"the token file {path} has over {FILE_LIMIT_BYTES} bytes, too many for a token; {_ISSUE}"
+        raise FileAccessError(message)
     return _token(path, data)
 
 
 def _check(path: str, state: os.stat_result) -> None:
     if state.st_mode & _TYPE_BITS != _REGULAR:
-        raise FileAccessError(f"the token file {path} is not a file; {_ISSUE}")
+        raise FileAccessError(f"the token file {path} is not a regular file; {_ISSUE}")
     if not connector.is_own_user(state.st_uid):
         raise FileAccessError(f"the token file {path} belongs to user {state.st_uid}, not to you; {_ISSUE}")
     mode = state.st_mode & 0o7777

@@ -19,6 +19,7 @@ from hearth.config import Config
 from hearth.config.loader import FILE_LIMIT_BYTES, interpret, read_file
 from hearth.daemon.main import Signature, signature
 from hearth.errors import ConfigError, FileAccessError
+from hearth.faults import SEAMS
 from hearth.host import folders, private_files
 from hearth.paths import Places
 
@@ -112,6 +113,28 @@ def load(places: Places) -> tuple[Config, str | None]:
             raise
         settings, since = kept
         return settings, f"{exc}; in force is the last good config, of {since}"
+
+
+def reload(places: Places, file: ConfigFile, is_change: bool) -> Config | None:
+    """Read the config again. Raises ConfigError.
+
+    With `is_change`, return None for a file that is being written: it is read when it has settled.
+    """
+    if SEAMS and is_change:
+        SEAMS.hit("before-reload")
+    file.about_to_be_read()
+    problem: ConfigError | None = None
+    try:
+        settings = config.load(places)
+    except ConfigError as exc:
+        problem = exc
+    if is_change and not file.was_left_alone():
+        # A part of a config may be a valid one with fewer servers, and the processes of the others would end.
+        return None
+    if problem is not None:
+        log.error("the config was not reloaded, the old one stays: %s", problem)
+        raise problem
+    return settings
 
 
 def _kept(places: Places) -> tuple[Config, str] | None:

@@ -16,7 +16,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import hearth
-from hearth import __version__, config
+from hearth import __version__
 from hearth.config import Config
 from hearth.daemon import config_file
 from hearth.daemon.acceptor import Acceptor
@@ -235,24 +235,25 @@ class Daemon:
         EVENTS.emit(ConfigReloaded(path=self._settings.path))
         return sentence
 
-    def _notified_reload(self) -> str:
+    def _notified_reload(self, is_change: bool = False) -> str:
         self._notifier.reloading()
         try:
-            return self._reload()
+            return self._reload(is_change)
         finally:
             self._status_line.ready()
 
-    def _reload(self) -> str:
-        self._config_file.about_to_be_read()
-        COUNTERS.reloads += 1
+    def _reload(self, is_change: bool) -> str:
         try:
-            settings = config.load(self._places)
+            settings = config_file.reload(self._places, self._config_file, is_change)
         except ConfigError as exc:
+            COUNTERS.reloads += 1
             COUNTERS.reloads_failed += 1
             self._config_error = str(exc)
-            log.error("the config was not reloaded, the old one stays: %s", exc)
             EVENTS.emit(ConfigReloaded(path=self._settings.path, error=str(exc)))
             raise
+        if settings is None:
+            return f"{self._settings.path} is being written, and is read when it has settled"
+        COUNTERS.reloads += 1
         self._config_error = None
         self._take_up(settings)
         return f"{settings.path} is in force"
@@ -278,7 +279,7 @@ class Daemon:
             return
         former = self._settings
         try:
-            sentence = self._notified_reload()
+            sentence = self._notified_reload(is_change=True)
         except ConfigError:
             # Reported in the log and in the status; the old config stays in force.
             return
@@ -295,9 +296,8 @@ class Daemon:
         self._upkeep.tick(self._tick)
 
     def _summary(self) -> str:
-        return self.hub.summary() + (
-            f"; the config was not reloaded: {self._config_error}" if self._config_error else ""
-        )
+        reason = f"; the config was not reloaded: {self._config_error}" if self._config_error else ""
+        return self.hub.summary() + reason
 
     def look_at_config(self) -> None:
         """Reload the config if its file has changed."""

@@ -18,7 +18,7 @@ grants = [
     "commit", "push_branch(**)", "delete_merged_branch", "read_file(./**)", "search", "edit_file(./**)", "run_tests",
     "file_pr", "close_pr", "close_issue", "send_message", "spawn_agents", "clean_up_agents", "show_popup",
 ]
-otherwise = "ask"                  # its questions go to a person: nobody decides about their own
+otherwise = "ask"                  # its own questions go to a person: a lead never decides about itself
 
 [roles.dev]
 tools = ["**", "!agents__**", "!policy__**", "!hearth__**", "!team__ask_human"]
@@ -97,12 +97,12 @@ tool = "team__ask_human"
 role = "dev"
 tool = ["github__merge_*", "github__delete_*"]
 decide = "ask_lead"
-reason = "merging and deleting are the lead's"
+reason = "only the lead merges and deletes"
 
 [[rules]]
 permission = "push_branch(main)"
 decide = "ask_human"
-reason = "main is pushed by people"
+reason = "only a person pushes to main"
 
 # --- checks when an agent stops
 

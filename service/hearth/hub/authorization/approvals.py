@@ -325,7 +325,7 @@ class Approvals:
         self._timers[approval.id] = asyncio.get_running_loop().call_later(seconds, act)
 
     def _expire(self, approval: Approval) -> None:
-        outcome = Settlement("expired", "nobody decided in time", "", "timeout")
+        outcome = Settlement("expired", "there was no decision in time", "", "timeout")
         self._spawn(self._record(approval, outcome))  # type: ignore[arg-type]  # every recorder is a coroutine function
         self._end(approval, outcome)
 

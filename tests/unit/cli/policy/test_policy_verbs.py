@@ -102,7 +102,7 @@ def test_explain_prints_the_decision_and_the_line_that_made_it(
     ]
     assert main(["policy", "explain", "--role", "dev", "github__merge_pull_request"]) == 0
     assert said(capsys).splitlines() == [
-        "ask the lead: merging and deleting are the lead's",
+        "ask the lead: only the lead merges and deletes",
         f'  policy.toml:{line_of("ask_lead")}: decide = "ask_lead"',
     ]
     assert main(["policy", "explain", "Bash", "make test"]) == 0
