@@ -8,6 +8,7 @@ updates; they are not passed on. Knows nothing of agents' records, parents or po
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -25,6 +26,13 @@ OPEN_SECONDS = 90.0
 CANCEL_SECONDS = 2.0
 # For `session/close`: the end of the process follows in any case.
 CLOSE_SECONDS = 1.0
+
+# Variable by which every process that an agent starts is found at its end: commands have sessions of their own, and
+# stay when their agent is killed. Each process of an agent has a value of its own: its successor may start meanwhile.
+MARK = "HEARTH_AGENT"
+_MARK_BYTES = 8
+# Processes that were killed are gone within milliseconds, unless the kernel waits for a device.
+SWEEP_SECONDS = 5.0
 
 Answer = Callable[[str | None], None]
 
@@ -69,12 +77,14 @@ class AgentSession:
         self._provider = provider
         self._events = events
         self._launch = launch
-        process = (launch.argv, launch.environment, launch.cwd)
+        self._mark = f"{os.getpid()}.{os.urandom(_MARK_BYTES).hex()}"
+        process = (launch.argv, {**launch.environment, MARK: self._mark}, launch.cwd)
         self._connection = AcpConnection(provider.name, self, process, limits)
         self.capabilities: acp.AgentCapabilities | None = None
         # Known once the session is open: the updates of a session that is being loaded are repetitions.
         self.info: acp.SessionInfo | None = None
         self.has_ended = False
+        self._sweeping: asyncio.Future[None] | None = None
         # A turn was given up although the agent had not ended it.
         self.is_stuck = False
 
@@ -91,18 +101,18 @@ class AgentSession:
             async with asyncio.timeout(OPEN_SECONDS):
                 self.info = await self._open(former)
         except TimeoutError:
-            await self._connection.stop()
+            await self._stop()
             raise AgentError(
                 f"agent {self._provider.name!r} opened no session within {OPEN_SECONDS:g} s{self._last_words()};"
                 " try its command in a terminal"
             ) from None
         except HearthError as exc:
-            await self._connection.stop()
+            await self._stop()
             if isinstance(exc, AgentError):
                 raise
             raise AgentError(f"agent {self._provider.name!r} could not be started: {exc}") from exc
         except BaseException:
-            await self._connection.stop()
+            await self._stop()
             raise
         return self.info
 
@@ -160,12 +170,30 @@ class AgentSession:
     # --- the end
 
     async def close(self) -> None:
-        """Close the session and stop the process with its whole group. Raises nothing."""
+        """Close the session and stop the process with all of its descendants. Raises nothing."""
         if self.info and not self.has_ended and self.capabilities and self.capabilities.close:
             with contextlib.suppress(HearthError, TimeoutError):
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await self._connection.close_session(self.info.session_id)
+        await self._stop()
+
+    async def _stop(self) -> None:
         await self._connection.stop()
+        if self._connection.pid:
+            await asyncio.shield(self._sweep())
+
+    def _sweep(self) -> asyncio.Future[None]:
+        """Kill descendants that have left the process group, once."""
+        if self._sweeping is None:
+            self._sweeping = asyncio.ensure_future(self._kill_marked())
+        return self._sweeping
+
+    async def _kill_marked(self) -> None:
+        from hearth.host.process_table import kill_marked
+
+        left = await asyncio.to_thread(kill_marked, MARK, self._mark, SWEEP_SECONDS)
+        if left:
+            log.warning("processes of an agent cannot be killed agent=%s pids=%s", self._provider.name, left)
 
     # --- events of the connection
 
@@ -189,4 +217,5 @@ class AgentSession:
     def ended(self, why: str) -> None:
         """Pass the end of the process on."""
         self.has_ended = True
+        self._sweep()
         self._events.ended(why)
