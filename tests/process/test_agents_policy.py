@@ -1,0 +1,172 @@
+"""Agents under a policy: roles of children, permission requests as approvals, and modes that never ask."""
+
+import json
+
+import pytest
+
+from process.test_agents_family import activity, mcp, told
+from support.agents.home import AgentTools, config, opened
+from support.clients import Message
+from support.daemon import Scratch
+from support.kernel import until
+from support.policies import Team
+
+POLICY = """
+default_role = "boss"
+approval_wait = 5
+notify = false
+
+[roles.boss]
+lead = true
+tools = ["**"]
+otherwise = "allow"
+may_start = ["tl", "dev"]
+
+[roles.tl]
+lead = true
+tools = ["**"]
+otherwise = "allow"
+may_start = ["dev"]
+
+[roles.dev]
+tools = ["agents__*"]
+otherwise = "ask"
+
+[roles.desk]
+human = true
+tools = ["**"]
+
+[[rules]]
+role = "dev"
+tool = "Read"
+decide = "allow"
+
+[[rules]]
+role = "dev"
+tool = "WebFetch"
+decide = "deny"
+reason = "no network"
+
+[[rules]]
+role = "dev"
+tool = "Edit"
+decide = "ask_human"
+"""
+
+
+@pytest.fixture
+def team(scratch: Scratch) -> Team:
+    found = Team(scratch, POLICY)
+    scratch.write_config(config(scratch, "--modes"))
+    scratch.start()
+    return found
+
+
+@pytest.fixture
+def tools(team: Team) -> AgentTools:
+    return opened(team.scratch)
+
+
+def lead_and_child(tools: AgentTools, prompt: str) -> tuple[str, str]:
+    """A lead agent that waits for nothing, and its child with the role `dev`."""
+    lead = tools.create(role="tl")["agentId"]
+    line = mcp("create_agent", role="dev", initialPrompt=prompt, background=True)
+    child = json.loads(tools.send(lead, line)["lastMessage"])["agentId"]
+    return lead, child
+
+
+def test_a_role_must_be_one_that_the_callers_role_may_start(tools: AgentTools) -> None:
+    lead = tools.create(role="tl")["agentId"]
+    assert tools.status(lead)["role"] == "tl"
+    assert "there is no role 'cook'" in tools.fails("create_agent", role="cook")
+    assert "role 'boss' may not start agents of role 'desk'" in tools.fails("create_agent", role="desk")
+    # Without a role the child gets its parent's, which this one may not start.
+    answer = tools.send(lead, mcp("create_agent"))["lastMessage"]
+    assert "role 'tl' may not start agents of role 'tl'" in answer
+    child = json.loads(tools.send(lead, mcp("create_agent", role="dev"))["lastMessage"])["agentId"]
+    assert tools.status(child)["role"] == "dev"
+    answer = tools.send(child, mcp("create_agent", role="dev"))["lastMessage"]
+    assert "role 'dev' may not start agents of role 'dev'" in answer
+
+
+def test_the_policy_allows_and_denies_without_asking_anybody(tools: AgentTools) -> None:
+    agent = tools.create("ask read", role="dev")
+    assert agent["lastMessage"] == "selected allow"
+    denied = tools.send(agent["agentId"], "ask fetch")
+    assert denied["lastMessage"] == "selected reject"
+    assert "no network" in activity(tools, agent["agentId"])
+
+
+def test_what_the_policy_asks_a_lead_agent_decides(tools: AgentTools, team: Team) -> None:
+    lead, child = lead_and_child(tools, "ask execute")
+    told(tools, lead, child, "needs permission")
+    (approval,) = team.pending()
+    assert (approval["tool"], approval["level"], approval["lead"], approval["agent"]) == ("Bash", "lead", lead, child)
+    request = tools.wait(child)["permission"]
+    assert request["id"] == approval["id"]
+    line = mcp("respond_to_permission", agentId=child, requestId=request["id"], response={"behavior": "allow"})
+    assert json.loads(tools.send(lead, line)["lastMessage"]) == {"success": True}
+    told(tools, lead, child)
+    assert tools.wait(child)["lastMessage"] == "selected allow"
+
+
+def test_a_lead_decides_by_the_tools_of_the_policy_as_well(tools: AgentTools, team: Team) -> None:
+    lead, child = lead_and_child(tools, "ask execute")
+    told(tools, lead, child, "needs permission")
+    (approval,) = team.pending()
+    line = (
+        f"mcp policy__decide_approval {json.dumps({'id': approval['id'], 'decision': 'deny', 'reason': 'not today'})}"
+    )
+    assert "denied" in tools.send(lead, line)["lastMessage"]
+    until(lambda: tools.status(child)["status"] == "idle", "the child goes on")
+    assert tools.wait(child)["lastMessage"] == "selected reject"
+    assert "not today" in activity(tools, child)
+
+
+def test_what_the_policy_asks_a_person_the_person_decides(tools: AgentTools, team: Team) -> None:
+    lead, child = lead_and_child(tools, "ask edit")
+    (approval,) = team.wait_pending()
+    assert approval["level"] == "human"
+    line = mcp("respond_to_permission", agentId=child, requestId=approval["id"], response={"behavior": "allow"})
+    told(tools, lead, child, "needs permission")
+    assert "not this lead's to decide" in tools.send(lead, line)["lastMessage"]
+    assert team.person("approve", str(approval["id"])).returncode == 0
+    until(lambda: tools.status(child)["status"] == "idle", "the child goes on")
+    assert tools.wait(child)["lastMessage"] == "selected allow"
+
+
+def test_a_tool_that_is_not_known_is_asked_about_although_the_role_allows_everything(
+    tools: AgentTools, team: Team
+) -> None:
+    created: Message = tools.create("ask other", role="tl", background=True)
+    (approval,) = team.wait_pending()
+    assert approval["agent"] == created["agentId"]
+    tools.call("cancel_agent", agentId=created["agentId"])
+    assert team.pending() == []
+
+
+def test_a_mode_that_never_asks_needs_a_grant(scratch: Scratch, team: Team) -> None:
+    # The scripted agent in the place of Claude Code, whose modes are known.
+    text = config(scratch, "--modes").replace("[agents.providers.echo]", "[agents.providers.claude]")
+    scratch.write_config(text.replace("'echo'", "'claude'"))
+    scratch.reload()
+    team.apply(POLICY.replace("approval_wait = 5", "approval_wait = 0"))
+    tools = opened(scratch)
+    assert "agent_mode" in tools.fails("create_agent", role="tl", mode="bypassPermissions")
+    assert tools.agents(includeArchived=True) == []
+    agent = tools.create(role="tl", mode="plan")["agentId"]
+    assert "agent_mode" in tools.fails("set_agent_mode", agentId=agent, modeId="bypassPermissions")
+    assert tools.status(agent)["currentModeId"] == "plan"
+    granted = POLICY.replace(
+        'may_start = ["tl", "dev"]', 'may_start = ["tl", "dev"]\ngrants = ["agent_mode(bypassPermissions)"]'
+    )
+    team.apply(granted)
+    assert tools.call("set_agent_mode", agentId=agent, modeId="bypassPermissions")["newMode"] == "bypassPermissions"
+
+
+def test_the_bridge_of_an_agent_has_its_role(tools: AgentTools, scratch: Scratch) -> None:
+    agent = tools.create("mcp agents__list_agents {}", role="dev")["agentId"]
+    found = until(
+        lambda: [each for each in scratch.status()["sessions"] if each["agentId"] == agent], "its bridge is there"
+    )
+    assert [(each["role"], each["isOwner"]) for each in found] == [("dev", False)]

@@ -1,0 +1,29 @@
+"""Live changes of one agent for a slow reader: progress may be lost, the final state never."""
+
+from hearth.packs.agents.live_feed import LiveFeed
+
+
+def test_a_slow_reader_loses_the_oldest_progress_and_is_told_how_much() -> None:
+    feed = LiveFeed(lambda feed: None, limit=3)
+    for number in range(5):
+        feed.put({"type": "chunk", "text": str(number)})
+    feed.put_state({"type": "status", "status": "running"})
+    feed.put_state({"type": "status", "status": "idle"})
+    found = feed.take()
+    assert found[0] == {"type": "dropped", "count": 2}
+    assert [each.get("text") for each in found[1:-1]] == ["2", "3", "4"]
+    assert found[-1]["status"] == "idle"
+    assert feed.take() == []
+
+
+async def test_a_closed_feed_is_read_to_its_end() -> None:
+    discarded: list[LiveFeed] = []
+    with LiveFeed(discarded.append) as feed:
+        feed.put_state({"type": "status", "status": "closed"})
+    assert [each["status"] for each in await feed.wait()] == ["closed"]
+    assert await feed.wait() == []
+    assert discarded == [feed]
+
+
+async def test_a_wait_without_a_change_ends_with_nothing() -> None:
+    assert await LiveFeed(lambda feed: None).wait(0.01) == []

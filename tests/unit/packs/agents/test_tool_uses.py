@@ -1,0 +1,79 @@
+"""Permission requests as uses of tools, by everything but their titles."""
+
+import json
+from typing import Any
+
+import pytest
+
+from hearth.packs.agents.permissions.tool_uses import is_own_tool, uses_of
+
+
+def uses(client: str = "", **call: Any) -> list[tuple[str, dict[str, Any]]]:
+    return [(use.tool, json.loads(use.arguments)) for use in uses_of(client, {"toolCallId": "1", **call}, "/work")]
+
+
+def test_the_tools_own_name_tells_most() -> None:
+    raw = {"command": "git push", "description": "Push"}
+    call = {"_meta": {"claudeCode": {"toolName": "Bash"}}, "kind": "read", "rawInput": raw}
+    assert uses("claude", **call) == [("Bash", {"command": "git push"})]
+    named = {"name": "run_shell_command", "kind": "execute", "rawInput": {"command": "ls", "dir_path": "/tmp"}}
+    assert uses("gemini", **named) == [("Bash", {"command": "cd /tmp && ls"})]
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw", "found"),
+    [
+        ("execute", {"command": "ls -l"}, [("Bash", {"command": "ls -l"})]),
+        ("execute", {"command": ["sh", "-c", "a b"]}, [("Bash", {"command": "sh -c 'a b'"})]),
+        ("execute", {"command": "ls", "cwd": "/other dir"}, [("Bash", {"command": "cd '/other dir' && ls"})]),
+        ("execute", {"command": "ls", "cwd": "/work"}, [("Bash", {"command": "ls"})]),
+        ("execute", {"command": " "}, []),
+        ("execute", {"command": 7}, []),
+        ("read", {"file_path": "/etc/hosts"}, [("Read", {"file_path": "/etc/hosts"})]),
+        ("fetch", {"url": "https://example.org"}, [("WebFetch", {"url": "https://example.org"})]),
+        ("fetch", {}, []),
+        ("search", {"pattern": "x", "path": "/a"}, [("Grep", {"pattern": "x", "path": "/a"})]),
+        ("search", {"query": "x"}, []),
+        ("other", {"command": "ls"}, []),
+        ("think", {}, []),
+    ],
+)
+def test_the_kind_and_the_raw_input_tell_it_otherwise(kind: str, raw: Any, found: list[Any]) -> None:
+    assert uses(kind=kind, rawInput=raw, title="ls") == found
+
+
+def test_every_file_of_an_edit_is_a_use_of_its_own() -> None:
+    diffs = [
+        {"type": "diff", "path": "/work/new", "oldText": None, "newText": "x"},
+        {"type": "diff", "path": "/work/old", "oldText": "y", "newText": "x"},
+    ]
+    found = uses(kind="edit", content=diffs, locations=[{"path": "/work/third"}])
+    assert [(tool, arguments["file_path"]) for tool, arguments in found] == [
+        ("Write", "/work/new"), ("Edit", "/work/old"), ("Edit", "/work/third"),
+    ]  # fmt: skip
+
+
+def test_two_edits_of_one_file_have_two_digests() -> None:
+    first, second = ({"file_path": "/a", "new_string": text} for text in "xy")
+    assert uses(kind="edit", rawInput=first) != uses(kind="edit", rawInput=second)
+
+
+def test_a_title_tells_nothing() -> None:
+    assert uses(title="Bash(ls)") == uses(title="`rm -rf /`", kind="execute") == []
+
+
+def test_more_paths_than_can_be_decided_are_asked_about() -> None:
+    assert uses(kind="edit", locations=[{"path": f"/{number}"} for number in range(101)]) == []
+
+
+def test_tools_of_the_bridge_need_no_permission_where_the_hub_decides() -> None:
+    def own(name: str, packs: Any) -> bool:
+        return is_own_tool({"_meta": {"claudeCode": {"toolName": name}}}, packs)
+
+    assert own("mcp__hearth__github__delete_repository", None)
+    assert own("mcp__hearth__self-id__set_title", {"self-id": 1})
+    # Without a policy, other servers are what the agent was told to ask about.
+    assert not own("mcp__hearth__github__delete_repository", {"self-id": 1})
+    assert not own("mcp__hearth__team__send_message", {"self-id": 1})
+    assert not own("mcp__other__set_title", None)
+    assert not is_own_tool({"title": "mcp__hearth__x"}, None)
