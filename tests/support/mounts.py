@@ -13,15 +13,16 @@ _FULL = 'mount -t tmpfs -o size=16k,mode=700 full "$0" && ! head -c 64k /dev/zer
 
 def read_only_mount() -> list[str]:
     """It is mounted read-only."""
-    return _inside(_READ_ONLY)
+    return inside(_READ_ONLY)
 
 
 def full_mount() -> list[str]:
     """It is on a disk that is full."""
-    return _inside(_FULL)
+    return inside(_FULL)
 
 
-def _inside(mounting: str) -> list[str]:
+def inside(mounting: str) -> list[str]:
+    """These shell commands were run there, with the folder as $0."""
     unshare = needs_program("unshare")
     as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
     prefix = [unshare, "--mount", *as_root, "sh", "-c", f'{mounting} && exec "$@"']

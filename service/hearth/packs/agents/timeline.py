@@ -13,13 +13,12 @@ The owner calls `take_changed` once per interval and gives the result to the sto
 chunks in between are one change. Items are never modified; a changed item is a new object with the same `seq`.
 """
 
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 from hearth.packs.agents import updates
-from hearth.packs.agents.timeline_items import ItemKind, TimelineItem, render
+from hearth.packs.agents.timeline_items import ItemKind, TimelineItem, render, weight
 from hearth.packs.agents.updates import BoundedText, MalformedUpdate
 
 __all__ = ["Timeline", "TimelineItem", "render"]
@@ -29,8 +28,6 @@ ITEMS_LIMIT = 2000
 LIMIT_BYTES = 4 * 1024 * 1024
 # A message has a page or two; a longer text is a file that was printed.
 TEXT_LIMIT_CHARACTERS = 64 * 1024
-# An item besides its texts: the record, its dictionary and the keys.
-_ITEM_BYTES = 500
 
 _CHUNKS: dict[str, ItemKind] = {
     "user_message_chunk": "user",
@@ -175,9 +172,9 @@ class Timeline:
             self._put(TimelineItem(seq, former.kind, former.at, data))
 
     def _put(self, item: TimelineItem) -> None:
-        weight = _weight(item.data)
-        self._bytes += weight - self._weights.get(item.seq, 0)
-        self._items[item.seq], self._weights[item.seq] = item, weight
+        item_weight = weight(item.data)
+        self._bytes += item_weight - self._weights.get(item.seq, 0)
+        self._items[item.seq], self._weights[item.seq] = item, item_weight
         self._changed.add(item.seq)
         while len(self._items) > self.limit or (self._bytes > self._limit_bytes and len(self._items) > 1):
             self._drop_oldest()
@@ -310,10 +307,3 @@ _HANDLERS: dict[str, Callable[[Timeline, dict[str, Any]], None]] = {
 
 def _text_data(text: BoundedText) -> dict[str, Any]:
     return {"text": text.value(), "cut": text.cut} if text.cut else {"text": text.value()}
-
-
-def _weight(data: dict[str, Any]) -> int:
-    """Return about how many bytes of memory an item with these data takes."""
-    texts = [value for value in data.values() if isinstance(value, str)]
-    texts += [value for entry in data.get("entries", ()) for value in entry.values()]
-    return _ITEM_BYTES + sum(map(sys.getsizeof, texts))

@@ -20,6 +20,9 @@ from hearth.packs.agents import updates
 
 ItemKind = Literal["user", "message", "thought", "tool", "plan", "error", "compacted", "mode", "system"]
 
+# An item besides its texts: the record, its dictionary and the keys.
+_ITEM_BYTES = 500
+
 _NOTHING = "No activity to display."
 _NAME_CHARACTERS = 60
 _SUMMARY_CHARACTERS = 200
@@ -33,6 +36,13 @@ class TimelineItem(msgspec.Struct, frozen=True):
     kind: ItemKind
     at: float
     data: dict[str, Any]
+
+
+def weight(data: dict[str, Any]) -> int:
+    """Return about how many bytes of memory an item with these data takes."""
+    texts = [value for value in data.values() if isinstance(value, str)]
+    texts += [value for entry in data.get("entries", ()) for value in entry.values()]
+    return _ITEM_BYTES + sum(map(sys.getsizeof, texts))
 
 
 def render(items: Sequence[TimelineItem], limit: int | None = None) -> str:
