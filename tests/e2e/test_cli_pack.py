@@ -16,9 +16,8 @@ command = "true"  # fast
 
 
 def test_no_pack_is_on_until_it_is_switched_on(home: Home) -> None:
-    packs = home.json("pack", "list", "--json")["packs"]
-    assert {"hearth", "agents"} <= {pack["name"] for pack in packs}
-    assert not [pack for pack in packs if pack["enabled"]]
+    packs = {pack["name"]: pack["enabled"] for pack in home.json("pack", "list", "--json")["packs"]}
+    assert packs == dict.fromkeys(("hearth", "agents", "self-id", "team"), False)
     shown = home.run("pack", "list").stdout
     assert "hearth" in shown
     assert "off" in shown

@@ -42,6 +42,9 @@ ELSEWHERE = "elsewhere "
 SHOW_SECONDS = 5.0
 # Starting a socket unit binds a socket; its service is not waited for.
 UNIT_SECONDS = 10.0
+# Variables that a daemon does not inherit: its arguments say whose it is, and a daemon is no part of the agent that the
+# bridge runs under.
+_NOT_PASSED_ON = ("HEARTH_CONFIG", "HEARTH_SOCKET", "HEARTH_AGENT")
 _PROPERTIES = "--property=LoadState,ActiveState,Result"
 # Loading an agent binds its socket; its daemon is not waited for.
 LOAD_SECONDS = 10.0
@@ -106,8 +109,7 @@ def _start(places: Places, deadline: float) -> str:
     """Start a daemon and wait until it listens; what to tell if it does not. Raises StartError with its reason."""
     where = ["--socket", places.named] if places.named else []
     command = [sys.executable, "-I", "-m", "hearth.daemon", *places.arguments(), *where, "--detach", "--ready-fd"]
-    # The arguments say whose daemon it is; the variables could say something else.
-    environment = {name: value for name, value in os.environ.items() if name not in ("HEARTH_CONFIG", "HEARTH_SOCKET")}
+    environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     try:
         daemon = Child(command, environment, numbered=True)
     except OSError as exc:

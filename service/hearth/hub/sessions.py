@@ -33,13 +33,9 @@ SECRET_BYTES = 16
 # Sessions that have left and may be resumed; a bridge comes back within seconds.
 DEPARTED_LIMIT = 1000
 # How tools are offered to a client: all of them, the search tools only, or one of the two by their number.
-FULL = "full"
-SEARCH = "search"
-AUTO = "auto"
+FULL, SEARCH, AUTO = "full", "search", "auto"
 # The built-in server of leads and people, which exists while there is a policy.
 POLICY_SERVER = "policy"
-
-
 # Role and agent id that a role token or an agent's token proves.
 Proven = tuple[str | None, str | None]
 
@@ -154,14 +150,12 @@ class Session:
             self.agent_id = agent_id
 
     def prove(self, role: str | None, agent_id: str | None, cwd: str | None = None) -> None:
-        """Record the role and the agent id that the client's token proves, before the session is added.
-
-        `cwd` is the folder of an agent: wherever its client moves, it stays under the policy of that project.
-        """
+        """Record the role and the agent that a token proves, before the session is added; `cwd` is the agent's."""
         self.token_role = role
         if agent_id is not None:
-            self.agent_id, self.is_agent, self.cwd = agent_id, True, cwd
-            self.principal = agent_principal(agent_id)
+            self.agent_id, self.is_agent, self.principal = agent_id, True, agent_principal(agent_id)
+            # Wherever its client moves, an agent stays under the policy of its project.
+            self.cwd = cwd
         # The offered lists depend on the role.
         self.view = None
 

@@ -1,6 +1,7 @@
 """The table of this user's processes."""
 
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -107,3 +108,26 @@ def test_this_process_has_a_size_and_one_that_is_not_there_has_none() -> None:
     sizes = process_table.of_families([os.getpid(), 2**22 + 1])
     assert (sizes[os.getpid()] or 0) > 1_000_000
     assert sizes[2**22 + 1] is None
+
+
+# Starts a child in a session of its own, and leaves it behind.
+LEAVES = (
+    "import os, sys, subprocess; sys.stdout.flush();"
+    "p = subprocess.Popen(['sleep', '1000'], start_new_session=True, stdin=subprocess.DEVNULL);"
+    "os.write(1, b'ready\\n'); os.write(1, b'%d\\n' % p.pid)"
+)
+
+
+def test_a_descendant_that_left_its_session_is_killed_by_its_mark(started: list["subprocess.Popen[bytes]"]) -> None:
+    started.append(other := start(WAITS.format("pass"), HEARTH_AGENT="another"))
+    started.append(parent := start(LEAVES, HEARTH_AGENT="of this test"))
+    assert parent.stdout
+    orphan = int(parent.stdout.readline())
+    assert parent.wait() == 0
+    descriptor = os.pidfd_open(orphan)
+    try:
+        assert process_table.kill_marked("HEARTH_AGENT", "of this test", 20.0) == []
+        assert select.select([descriptor], [], [], 20.0)[0], "the kernel says that it has ended"
+    finally:
+        os.close(descriptor)
+    assert other.poll() is None

@@ -14,7 +14,7 @@ from unit.packs.team_stage import TeamStage
 async def stage(tmp_path: Path) -> AsyncIterator[TeamStage]:
     found = TeamStage(tmp_path)
     yield found
-    await found.hub.stop()
+    await found.stop()
 
 
 Git = Callable[..., str]

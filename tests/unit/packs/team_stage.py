@@ -1,8 +1,7 @@
 """A hub with the packs `self-id` and `team`, and agents on record that call their tools through sessions."""
 
-import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,77 +10,12 @@ from hearth.config.model import TeamSettings, pack_spec
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session
 from hearth.packs import self_id, team
-from hearth.packs.agents.model import (
-    AgentRecord,
-    NoticeKind,
-    PullRequest,
-    Task,
-    TaskStatus,
-    TeamMessage,
-    Worktree,
-    new_agent_id,
-)
+from hearth.packs.agents.model import AgentRecord, NoticeKind, Worktree, new_agent_id
+from hearth.packs.agents.store import AgentStore
 from hearth.upstreams.pack_api import Pack
 from hearth.wire import json as wire
 from unit.conversations import until
 from unit.hub.outlets import Kept
-
-
-class FakeStore:
-    """Fake of the agents' store, which has a database of its own and tests of its own: the same rules, in memory."""
-
-    def __init__(self) -> None:
-        self.kept_messages: list[TeamMessage] = []
-        self.read: set[str] = set()
-        self.kept_tasks: dict[str, Task] = {}
-        self.kept_requests: list[PullRequest] = []
-        self.items: dict[str, list[Any]] = {}
-        self.problem: Exception | None = None
-
-    async def _answer(self) -> None:
-        await asyncio.sleep(0)
-        if self.problem:
-            raise self.problem
-
-    async def add_message(self, message: TeamMessage) -> None:
-        await self._answer()
-        self.kept_messages.append(message)
-
-    async def messages(self, recipient: str, unread_only: bool, limit: int) -> Sequence[TeamMessage]:
-        await self._answer()
-        mine = [each for each in self.kept_messages if each.recipient == recipient]
-        if unread_only:
-            return [each for each in mine if each.id not in self.read][:limit]
-        return mine[-limit:]
-
-    async def mark_read(self, ids: Iterable[str]) -> None:
-        await self._answer()
-        self.read |= {*ids}
-
-    async def put_task(self, task: Task) -> None:
-        await self._answer()
-        self.kept_tasks[task.id] = task
-
-    async def tasks(self, workspace: str | None, status: TaskStatus | None = None) -> Sequence[Task]:
-        await self._answer()
-        mine = [each for each in self.kept_tasks.values() if each.workspace == workspace]
-        return [each for each in mine if status in (None, each.status)]
-
-    async def task(self, id: str) -> Task | None:
-        await self._answer()
-        return self.kept_tasks.get(id)
-
-    async def add_pull_request(self, request: PullRequest) -> None:
-        await self._answer()
-        self.kept_requests.append(request)
-
-    async def pull_requests(self, agent_id: str) -> Sequence[PullRequest]:
-        await self._answer()
-        return [each for each in self.kept_requests if each.agent_id == agent_id]
-
-    async def timeline(self, agent_id: str, limit: int | None = None, after: int = 0) -> Sequence[Any]:
-        await self._answer()
-        return self.items.get(agent_id, [])
 
 
 class FakeAgent:
@@ -92,12 +26,12 @@ class FakeAgent:
 
 
 class FakeService:
-    """Fake of the service of the pack `agents`, which needs processes that speak ACP: records and notices only."""
+    """Fake of the service of the pack `agents`, which needs processes that speak ACP; the store is the real one."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, folder: str) -> None:
         self.hub = hub
         self.agents: dict[str, FakeAgent] = {}
-        self.store = FakeStore()
+        self.store = AgentStore(folder)
         self.changes: list[str] = []
         self.notices: list[tuple[str, str, str]] = []
 
@@ -115,9 +49,13 @@ class TeamStage:
         packs = {name: pack_spec(name, enabled=True) for name in ("self-id", "team")}
         config = Config(packs=packs, team=TeamSettings(file_pr=tuple(file_pr)))
         self.hub = Hub(config, str(folder / "learned.json"), create_pack=self._create)
-        self.service = FakeService(self.hub)
+        self.service = FakeService(self.hub, str(folder / "agents"))
         self.store = self.service.store
         self._tag = 0
+
+    async def stop(self) -> None:
+        await self.hub.stop()
+        await self.store.close()
 
     def _create(self, name: str) -> Pack:
         return self_id.create(self) if name == "self-id" else team.create(self)

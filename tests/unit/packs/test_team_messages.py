@@ -3,7 +3,7 @@
 import pytest
 
 from hearth.errors import FileAccessError
-from hearth.packs.agents.model import AgentRecord
+from hearth.packs.agents.model import AgentRecord, TeamMessage
 from unit.packs.team_stage import TeamStage
 
 
@@ -126,7 +126,9 @@ async def test_agents_outside_of_the_tree_do_not_exist(stage: TeamStage, lead: A
     assert stage.service.notices == []
 
 
-async def test_bad_messages_are_refused(stage: TeamStage, lead: AgentRecord, dev: AgentRecord) -> None:
+async def test_bad_messages_are_refused(
+    stage: TeamStage, lead: AgentRecord, dev: AgentRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = stage.client(dev)
     assert "yourself" in await client.refusal("send_message", recipient=dev.id, content="x")
     assert "is empty" in await client.refusal("send_message", recipient="parent", content=" \n")
@@ -134,9 +136,14 @@ async def test_bad_messages_are_refused(stage: TeamStage, lead: AgentRecord, dev
     closed = stage.agent(lead, status="closed")
     assert "is closed" in await client.refusal("send_message", recipient=closed.id, content="x")
     assert (await stage.client().refusal("send_message", recipient=dev.id, content="x")).startswith("NOT_ALLOWED")
-    stage.store.problem = FileAccessError("the disk is full")
+
+    async def full(message: TeamMessage) -> None:
+        raise FileAccessError("the disk is full")
+
+    monkeypatch.setattr(stage.store, "add_message", full)
     assert await client.refusal("send_message", recipient="parent", content="x") == "the disk is full"
-    assert stage.service.notices == [] and stage.store.kept_messages == []
+    assert stage.service.notices == []
+    assert await stage.store.messages(lead.id) == []
 
 
 async def test_a_report_reaches_the_parent(stage: TeamStage, lead: AgentRecord, dev: AgentRecord) -> None:

@@ -6,7 +6,6 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from hearth.packs.agents import worktrees
 from hearth.packs.agents.model import AgentRecord
 from hearth.packs.team import pull_requests
 from unit.conversations import until
-from unit.packs.team_stage import TeamStage, ToolCaller
+from unit.packs.team_stage import TeamStage
 
 Git = Callable[..., str]
 
@@ -36,7 +35,7 @@ async def staged(folder: Path, *command: str) -> AsyncIterator[TeamStage]:
     try:
         yield stage
     finally:
-        await stage.hub.stop()
+        await stage.stop()
 
 
 def python(code: str, *words: str) -> tuple[str, ...]:
@@ -59,7 +58,7 @@ async def test_the_command_runs_in_the_agents_folder_and_its_url_is_recorded(
         found = await stage.client(record).call("file_pr", title="--Fix {body}", body=text)
         assert found == {
             "success": True,
-            "id": stage.store.kept_requests[0].id,
+            "id": found["id"],
             "url": "https://git.example.org/o/r/pull/17",
             "number": 17,
             "branch": "fix",
@@ -69,8 +68,9 @@ async def test_the_command_runs_in_the_agents_folder_and_its_url_is_recorded(
         assert words == ["--title", "--Fix {body}", f"--body={text}", "--base", "main", "--head", "fix"]
         assert os.path.realpath(folder) == os.path.realpath(record.cwd)
         assert variables == ["GIT_TERMINAL_PROMPT"]
-        [kept] = stage.store.kept_requests
-        assert (kept.agent_id, kept.title, kept.url, kept.base) == (record.id, "--Fix {body}", found["url"], "main")
+        [kept] = await stage.store.pull_requests(record.id)
+        assert (kept.id, kept.agent_id, kept.title) == (found["id"], record.id, "--Fix {body}")
+        assert (kept.url, kept.base) == (found["url"], "main")
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,11 @@ async def test_the_url_of_the_output_is_the_one_of_a_pull_request(
     tree: Path, tmp_path: Path, output: str, url: str | None, number: int | None
 ) -> None:
     async with staged(tmp_path, *python(f"print({output!r})")) as stage:
-        found = await stage.client(agent(stage, tree, tmp_path)).call("file_pr", title="t", body="")
+        record = agent(stage, tree, tmp_path)
+        found = await stage.client(record).call("file_pr", title="t", body="")
         assert (found["number"], bool(found["url"])) == (number, bool(url))
         assert url is None or (found["url"].endswith(url[3:]) and found["url"].startswith("https://"))
-        assert len(stage.store.kept_requests) == 1
+        assert len(await stage.store.pull_requests(record.id)) == 1
 
 
 async def test_the_base_is_given_or_that_of_the_worktree(tree: Path, tmp_path: Path, git: Git) -> None:
@@ -112,9 +113,10 @@ async def test_the_base_is_given_or_that_of_the_worktree(tree: Path, tmp_path: P
 async def test_a_command_that_fails_is_told_with_its_output(tree: Path, tmp_path: Path) -> None:
     code = "import sys; print('x' * 9000, 'you must first push', sep='\\n'); sys.exit(3)"
     async with staged(tmp_path, *python(code)) as stage:
-        refused = await stage.client(agent(stage, tree, tmp_path)).refusal("file_pr", title="t", body="")
+        record = agent(stage, tree, tmp_path)
+        refused = await stage.client(record).refusal("file_pr", title="t", body="")
         assert "failed with exit code 3" in refused and refused.endswith("you must first push")
-        assert len(refused) < 2000 and stage.store.kept_requests == []
+        assert len(refused) < 2000 and await stage.store.pull_requests(record.id) == []
 
 
 @pytest.mark.parametrize(
@@ -157,14 +159,14 @@ async def test_a_cancelled_call_is_recorded_all_the_same_and_one_is_filed_at_a_t
     os.mkfifo(go)
     code = f"open({str(begun)!r}, 'w'); open({str(go)!r}).read(); print('https://git.example.org/o/r/pull/5')"
     async with staged(tmp_path, *python(code)) as stage:
-        client: ToolCaller = stage.client(agent(stage, tree, tmp_path))
+        record = agent(stage, tree, tmp_path)
+        client = stage.client(record)
         id = client.begin_call("file_pr", title="t", body="")
         await until(begun.exists, "the command runs")
         assert stage.hub.servers["team"].instances.is_busy
         client.cancel(id)
         assert "is being filed at this moment" in await client.refusal("file_pr", title="t", body="")
         go.write_text("")
-        kept: list[Any] = stage.store.kept_requests
-        await until(lambda: kept, "it is recorded")
-        assert kept[0].url.endswith("/5")
         await until(lambda: not stage.hub.servers["team"].instances.is_busy, "the pack is idle")
+        [kept] = await stage.store.pull_requests(record.id)
+        assert kept.url.endswith("/5")

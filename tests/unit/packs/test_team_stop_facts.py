@@ -9,6 +9,7 @@ import pytest
 from hearth.errors import FileAccessError
 from hearth.packs.agents import worktrees
 from hearth.packs.agents.model import AgentRecord, PullRequest
+from hearth.packs.agents.timeline_items import ItemKind, TimelineItem
 from hearth.packs.team.stop_facts import AgentStopFacts, edited_paths
 from hearth.policy import stop_checks
 from unit.packs.team_stage import TeamStage
@@ -22,14 +23,13 @@ class Rule(NamedTuple):
     command: tuple[str, ...] = ()
 
 
-class Item(NamedTuple):
-    kind: str
-    data: dict[str, Any]
+def item(kind: ItemKind, data: dict[str, Any]) -> TimelineItem:
+    return TimelineItem(1, kind, 0.0, data)
 
 
-def tool(kind: str = "edit", status: str = "completed", output: str = "", **arguments: Any) -> Item:
+def tool(kind: str = "edit", status: str = "completed", output: str = "", **arguments: Any) -> TimelineItem:
     data = {"id": "1", "tool_kind": kind, "status": status, "output": output}
-    return Item("tool", {**data, **({"input": json.dumps(arguments)} if arguments else {})})
+    return item("tool", {**data, **({"input": json.dumps(arguments)} if arguments else {})})
 
 
 async def failed(stage: TeamStage, record: AgentRecord, kind: str, files_prs: bool = True) -> list[str]:
@@ -58,14 +58,17 @@ async def test_a_pull_request_counts_where_there_is_a_command_for_it(stage: Team
     dev = stage.agent(cwd=tmp_path)
     assert await failed(stage, dev, "pr_filed") == ["no pull request was filed"]
     assert await failed(stage, dev, "pr_filed", files_prs=False) == []
-    stage.store.kept_requests.append(PullRequest(agent_id="another", title="t"))
+    await stage.store.add_pull_request(PullRequest(agent_id="another", title="t"))
     assert await failed(stage, dev, "pr_filed") != []
-    stage.store.kept_requests.append(PullRequest(agent_id=dev.id, title="t"))
+    await stage.store.add_pull_request(PullRequest(agent_id=dev.id, title="t"))
     assert await failed(stage, dev, "pr_filed") == []
 
 
-async def test_a_store_that_fails_is_told(stage: TeamStage, tmp_path: Path) -> None:
-    stage.store.problem = FileAccessError("the disk is full")
+async def test_a_store_that_fails_is_told(stage: TeamStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(workspace: str) -> None:
+        raise FileAccessError("the disk is full")
+
+    monkeypatch.setattr(stage.store, "tasks", full)
     found = await failed(stage, stage.agent(cwd=tmp_path), "task_done")
     assert found == ["the check 'task_done' could not be made: the disk is full"]
 
@@ -77,7 +80,8 @@ async def test_in_a_shared_folder_only_the_files_that_the_agent_edited_must_be_c
     (tree / "of-another").touch()
     assert await failed(stage, dev, "committed") == []
     (tree / "mine").touch()
-    stage.store.items[dev.id] = [tool(file_path=str(tree / "mine"))]
+    stage.store.save(dev)
+    stage.store.append(dev.id, [tool(file_path=str(tree / "mine"))])
     assert await failed(stage, dev, "committed") == ["not committed: mine"]
 
 
@@ -95,7 +99,7 @@ async def test_in_a_worktree_of_its_own_every_file_must_be_committed(
 
 
 @pytest.mark.parametrize(
-    ("item", "found"),
+    ("entry", "found"),
     [
         (tool(file_path="/a/b"), ["/a/b"]),
         (tool(path="sub/c"), ["/work/sub/c"]),
@@ -106,10 +110,10 @@ async def test_in_a_worktree_of_its_own_every_file_must_be_committed(
         (tool(status="failed", path="k"), []),
         (tool("read", path="l"), []),
         (tool("execute", command="rm m"), []),
-        (Item("tool", {"id": "1", "tool_kind": "edit", "input": '{"path": "cut…'}), []),
-        (Item("tool", {"id": "1", "tool_kind": "edit", "input": "[1]"}), []),
-        (Item("message", {"text": "[diff] n"}), []),
+        (item("tool", {"id": "1", "tool_kind": "edit", "input": '{"path": "cut…'}), []),
+        (item("tool", {"id": "1", "tool_kind": "edit", "input": "[1]"}), []),
+        (item("message", {"text": "[diff] n"}), []),
     ],
 )
-def test_edited_files_are_those_of_the_calls_that_edit(item: Item, found: list[str]) -> None:
-    assert list(edited_paths([item], "/work")) == found
+def test_edited_files_are_those_of_the_calls_that_edit(entry: TimelineItem, found: list[str]) -> None:
+    assert list(edited_paths([entry], "/work")) == found

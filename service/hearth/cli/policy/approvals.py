@@ -119,6 +119,8 @@ def _details(each: Mapping[str, Any]) -> list[str]:
 
 
 def _hint(each: Mapping[str, Any]) -> str:
+    if each.get("kind") == "question":
+        return click.style(f"hearth approve {each['id']} --reason ANSWER, or hearth deny {each['id']}", dim=True)
     # Without a policy there is nothing that could be granted for longer.
     scopes = "" if each.get("kind") == "permission" else " [--for once|session|always]"
     return click.style(f"hearth approve {each['id']}{scopes}, or hearth deny {each['id']}", dim=True)
@@ -166,7 +168,7 @@ def _watch(places: Places, as_json: bool) -> None:
     show_default=True,
     help="Allow exactly this call once, in this session, or always for its role.",
 )
-@click.option("--reason", default="", help="A sentence for the audit trail.")
+@click.option("--reason", default="", help="A sentence for the audit trail; the answer to a question.")
 @json_option()
 @with_places
 def approve(places: Places, id: str, scope: str, reason: str, as_json: bool) -> None:
@@ -179,6 +181,7 @@ def approve(places: Places, id: str, scope: str, reason: str, as_json: bool) -> 
     Examples:
       hearth approve 3f9a01c2
       hearth approve 3f9a01c2 --for session
+      hearth approve 3f9a01c2 --reason "the second database"
     """
     _decide(places, id, "approve", scope, reason, as_json)
 
