@@ -370,6 +370,12 @@ def test_no_daemon_is_started_only_to_say_that_the_pack_is_off(home: Home) -> No
     assert home.processes() == []
 
 
+def test_a_daemon_that_cannot_serve_says_why_at_once(home: Home) -> None:
+    home.write_config("this is no TOML")
+    for words in (("agent", "run", "hello"), ("agents",), ("agent", "logs", "a1")):
+        assert "is not valid TOML" in home.refuses(5, *words)
+
+
 def test_an_unknown_id_is_one_sentence(agents: Home) -> None:
     begin(agents, "say ok")
     assert "Agent a1 not found" in agents.refuses(5, "agent", "show", "a1")

@@ -1,6 +1,8 @@
 """Agents of a real daemon: created, prompted, watched, cancelled and killed over a real wire."""
 
-from support.agents.home import opened, serve
+import json
+
+from support.agents.home import config, opened, serve
 from support.daemon import Scratch
 from support.kernel import is_gone
 
@@ -24,3 +26,36 @@ def test_an_agent_is_created_prompted_and_killed(scratch: Scratch) -> None:
     assert tools.agents() == []
     assert [each["status"] for each in tools.agents(includeArchived=True)] == ["closed"]
     assert not list((scratch.folder / "agents").iterdir())
+
+
+def test_references_of_a_provider_are_filled_in_and_its_secrets_are_in_no_log(scratch: Scratch) -> None:
+    key = scratch.home / "key"
+    key.write_text("sk-very-secret-value-1234567890")
+    text = config(scratch) + f"env = {{ MODEL_KEY = {json.dumps('${file:' + str(key) + '}')} }}\n"
+    scratch.write_config(text)
+    scratch.start()
+    tools = opened(scratch)
+    created = tools.create("env MODEL_KEY\nfail sk-very-secret-value-1234567890")
+    assert created["status"] == "error"
+    assert "sk-very" not in json.dumps(created)
+    assert "sk-very" not in str(tools.call("get_agent_activity", agentId=created["agentId"]))
+    tools.send(created["agentId"], "exit 3")
+    assert "sk-very" not in scratch.logged()
+
+
+def test_keys_of_model_providers_are_passed_on_and_other_variables_are_not(scratch: Scratch) -> None:
+    scratch.write_config(config(scratch))
+    scratch.start(ANTHROPIC_BASE_URL="http://127.0.0.1:9", EDITOR="vi")
+    tools = opened(scratch)
+    agent = tools.create("env ANTHROPIC_BASE_URL")
+    assert agent["lastMessage"] == "http://127.0.0.1:9"
+    assert tools.send(agent["agentId"], "env EDITOR")["lastMessage"] == "no EDITOR"
+
+
+def test_fifty_agents_work_at_once(scratch: Scratch) -> None:
+    serve(scratch, agents={"max_running": 50})
+    tools = opened(scratch)
+    ids = [tools.begin("create_agent", initialPrompt=f"sleep 0.5\nsay {number}") for number in range(50)]
+    assert sorted(int(tools.end(id)["lastMessage"]) for id in ids) == list(range(50))
+    assert len(tools.agents()) == 50
+    assert "agents.max_agents" in tools.fails("create_agent")

@@ -1,5 +1,7 @@
 """Waits for agents: what ends them, what they say, and that a cancelled call ends the wait and not the agent."""
 
+import signal
+
 import pytest
 
 from support.agents.home import AgentTools, opened, serve
@@ -86,6 +88,17 @@ def test_a_cancelled_call_ends_the_wait_and_not_the_agent(tools: AgentTools) -> 
     id = tools.begin("wait_for_agent", agentId=agent)
     tools.client.notify(CANCELLED, {"requestId": id})
     assert tools.wait(agent)["lastMessage"] == "done"
+
+
+def test_a_wait_does_not_hold_the_end_of_the_daemon(scratch: Scratch) -> None:
+    daemon = serve(scratch, settings={"drain_timeout": 300.0})
+    tools = opened(scratch)
+    agent = tools.create("sleep", background=True)["agentId"]
+    id = tools.begin("wait_for_agent", agentId=agent)
+    tools.status(agent)
+    daemon.signal(signal.SIGTERM)
+    assert tools.end(id)["lastMessage"].startswith("Awaiting the agent timed out")
+    assert daemon.wait() == 0
 
 
 def test_an_agent_that_ignores_a_cancel_is_given_up_and_resumed(scratch: Scratch) -> None:

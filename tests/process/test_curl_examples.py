@@ -1,6 +1,6 @@
 """Every example with curl in README.md and docs/ is run as it stands there, in a shell, against a real daemon.
 
-The home is one where `hearth add time` was typed, as README has it, the pack `agents` is on, and HTTP is served on the
+The home is one where `hearth add time` was typed, as README has it, with the pack `agents`, and HTTP is served on the
 port that the pages name.
 """
 

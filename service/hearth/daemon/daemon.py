@@ -376,6 +376,7 @@ class Daemon:
     async def _drain(self) -> None:
         """Let calls finish, for at most `drain_timeout`; answer the remaining ones with an error."""
         self.hub.policy.drain()
+        self.packs.drain()
         deadline = self.now() + self._settings.drain_timeout
         while self.hub.in_flight and self.now() < deadline and not self._hurry.is_set():
             await asyncio.sleep(0.02)

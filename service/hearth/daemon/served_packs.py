@@ -43,6 +43,11 @@ class ServedPacks:
             self._agents = AgentService(self)
         return self._agents
 
+    def drain(self) -> None:
+        """Let calls that wait for agents return, because the daemon shuts down."""
+        if self._agents is not None:
+            self._agents.drain()
+
     async def stop(self) -> None:
         """End the agents' processes."""
         if self._agents is not None:

@@ -272,6 +272,9 @@ class DegradedClient:
                 daemon.leave()
             elif kind == "reload":
                 daemon.consulted()
+        elif kind in ("agents", "agent", "agentLog"):
+            daemon.consulted()
+            self._say({"type": kind, "re": seq, "ok": False, "message": daemon.reason})
         return bool(kind != "goodbye")
 
     def dismiss(self) -> None:

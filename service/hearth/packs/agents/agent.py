@@ -63,7 +63,10 @@ class Agent(AgentState):
         if record.is_resumable and record.turn > 0 and record.session_id:
             # A session without a prompt need not be continued, and some agents keep none of those.
             former = FormerSession(record.session_id, record.can_resume, record.can_load)
-        session = self.session = self._host.session_for(self)
+        session = self.session = await self._host.session_for(self)
+        if self.is_closed:
+            self._drop_session(session)
+            raise AgentError(TERMINATED)
         self._opening = asyncio.get_running_loop().create_task(session.open(former))
         try:
             info = await self._opening

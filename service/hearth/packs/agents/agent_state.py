@@ -33,7 +33,7 @@ class AgentHost(Protocol):
     def settings(self) -> "AgentSettings":
         """Settings in force."""
 
-    def session_for(self, agent: "Agent") -> AgentSession:
+    async def session_for(self, agent: "Agent") -> AgentSession:
         """Return a new session for the agent's next process, which is not started yet. Raises HearthError."""
 
     def process_ended(self, agent: "Agent") -> None:
@@ -102,6 +102,10 @@ class AgentState:
         self._host.changed(self.id)
         for feed in self._feeds:
             feed.put_state(self.state())
+        self.wake()
+
+    def wake(self) -> None:
+        """Wake those that wait for a change."""
         waiting, self._changed = self._changed, set()
         for future in waiting:
             if not future.done():

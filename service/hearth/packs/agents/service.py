@@ -64,7 +64,7 @@ class AgentService:
         self.tokens = AgentTokens(self.places)
         self.store = AgentStore(self.places.agents)
         self.delivery: NoticeDelivery
-        self._permissions = Permissions(self.hub, self._is_above, self._asked)
+        self._permissions = Permissions(self.hub, self._is_above, self._asked, self._answered)
         self.turns = TurnRoom(lambda: self.settings.max_running)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._starting: asyncio.Future[None] | None = None
@@ -87,6 +87,12 @@ class AgentService:
         records = self.store.load()
         self.delivery = NoticeDelivery(self)
         await restart.take_up(self, records)
+
+    def drain(self) -> None:
+        """Let the calls that wait for an agent return: the daemon shuts down."""
+        self.is_stopping = True
+        for agent in self.agents.values():
+            agent.wake()
 
     async def stop(self) -> None:
         """End every agent's process; the records stay for the next daemon."""
@@ -209,7 +215,7 @@ class AgentService:
     ) -> WaitResult:
         """Wait for an agent. Raises Refused if its turn is replaced, cancelled or killed meanwhile."""
         limit = self.settings.wait_timeout if seconds is None else seconds
-        found = await waiting.wait(agent, caller.agent_id, self.delivery.notices, limit, progress)
+        found = await waiting.Wait(agent, caller.agent_id, self).run(limit, progress)
         if not found.timed_out:
             return found
         _, recent = await self.activity(agent, RECENT)
@@ -286,6 +292,10 @@ class AgentService:
         agent.publish({"type": "permission", "request": permission.describe()})
         self.delivery.tell_parent(agent, "permission")
 
+    def _answered(self, agent: Agent) -> None:
+        if not agent.asked():
+            self.delivery.notices.settled(agent.id, "permission")
+
     # --- pruning
 
     async def prune(
@@ -303,7 +313,7 @@ class AgentService:
 
     # --- events of agents
 
-    def session_for(self, agent: Agent) -> AgentSession:
+    async def session_for(self, agent: Agent) -> AgentSession:
         """Return a new session for the agent's next process. Raises HearthError."""
         if self.is_stopping:
             raise AgentError("the daemon shuts down")
@@ -311,10 +321,9 @@ class AgentService:
         provider = providers.choose(record.provider, None, self.providers())
         if not os.path.isdir(record.cwd):
             raise AgentError(f"the folder {record.cwd!r} of agent {record.id} does not exist any more")
-        token_file = self.tokens.issue(record.id)
-        bridge = launch.bridge_entry(self.places, record.id, token_file)
-        environment = launch.environment(provider, os.environ)
-        process = Launch(provider.argv, environment, record.cwd, [bridge])
+        prepared = await launch.prepare(provider, os.environ, record.cwd)
+        bridge = launch.bridge_entry(self.places, record.id, self.tokens.issue(record.id))
+        process = Launch(prepared, record.cwd, [bridge])
         return AgentSession(provider, agent, process, limits_of(self.hub.config)[:2])
 
     def process_ended(self, agent: Agent) -> None:
@@ -362,6 +371,7 @@ class AgentService:
         self.delivery.notices.settled(agent.id, "permission")
         self.delivery.notices.forget_parent(agent.id)
         self.hub.policy.agent_closed(agent.id)
+        pruning.forget_oldest(self)
         self.delivery.tell_all_soon()
 
     def turn_ended(self, agent: Agent, failed: bool, is_aborted: bool) -> None:

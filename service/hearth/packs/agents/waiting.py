@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hearth.errors import Refused
 from hearth.packs.agents.notices import outbox
-from hearth.packs.agents.notices.outbox import Notices
 
 if TYPE_CHECKING:
     from hearth.packs.agents.agent import Agent
+    from hearth.packs.agents.service import AgentService
 
 # Clients with a progress token hear from a waiting call this often, well below any client's patience.
 PROGRESS_SECONDS = 5.0
@@ -43,39 +43,45 @@ def result(agent: "Agent", attention: list[dict[str, Any]] | None = None, timed_
     return WaitResult(record.status, permission, message, attention or [], timed_out)
 
 
-async def wait(
-    agent: "Agent", parent_id: str | None, notices: Notices, seconds: float, progress: OnProgress | None = None
-) -> WaitResult:
-    """Wait for an agent, for `parent_id` if an agent waits. Raises Refused if the turn is aborted meanwhile."""
-    loop, turn = asyncio.get_running_loop(), agent.turn
-    started = loop.time()
-    while True:
-        if turn is not None and turn.aborted:
-            raise Refused(turn.aborted)
-        if agent.asked() or not agent.is_working or (turn is not None and agent.turn is not turn):
-            notices.seen(parent_id, agent.id)
-            return result(agent)
-        turn = turn or agent.turn
-        if others := notices.others(parent_id, agent.id):
-            notices.delivered(others)
-            return result(agent, outbox.attention(others))
-        waited = loop.time() - started
-        if waited >= seconds:
-            return result(agent, timed_out=True)
-        await _change(agent, parent_id, notices, min(PROGRESS_SECONDS, seconds - waited))
-        if progress is not None:
-            progress(loop.time() - started)
+class Wait:
+    """Wait for an agent, for `parent_id` if an agent waits."""
 
+    def __init__(self, agent: "Agent", parent_id: str | None, service: "AgentService") -> None:
+        self._agent = agent
+        self._parent_id = parent_id
+        self._service = service
+        self._notices = service.delivery.notices
 
-async def _change(agent: "Agent", parent_id: str | None, notices: Notices, seconds: float) -> None:
-    """Wait for a change of the agent, or a notice for the one that waits."""
-    futures = {agent.change()}
-    if parent_id:
-        futures.add(notices.change(parent_id))
-    try:
-        await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for future in futures:
-            future.cancel()
-        if parent_id:
-            notices.prune_changes(parent_id)
+    async def run(self, seconds: float, progress: OnProgress | None = None) -> WaitResult:
+        """Wait at most `seconds`. Raises Refused if the turn is aborted meanwhile."""
+        loop, agent, turn = asyncio.get_running_loop(), self._agent, self._agent.turn
+        started = loop.time()
+        while True:
+            if turn is not None and turn.aborted:
+                raise Refused(turn.aborted)
+            if agent.asked() or not agent.is_working or (turn is not None and agent.turn is not turn):
+                self._notices.seen(self._parent_id, agent.id)
+                return result(agent)
+            turn = turn or agent.turn
+            if others := self._notices.others(self._parent_id, agent.id):
+                self._notices.delivered(others)
+                return result(agent, outbox.attention(others))
+            waited = loop.time() - started
+            if waited >= seconds or self._service.is_stopping:
+                return result(agent, timed_out=True)
+            await self._change(min(PROGRESS_SECONDS, seconds - waited))
+            if progress is not None:
+                progress(loop.time() - started)
+
+    async def _change(self, seconds: float) -> None:
+        """Wait for a change of the agent, or a notice for the one that waits."""
+        futures = {self._agent.change()}
+        if self._parent_id:
+            futures.add(self._notices.change(self._parent_id))
+        try:
+            await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for future in futures:
+                future.cancel()
+            if self._parent_id:
+                self._notices.prune_changes(self._parent_id)

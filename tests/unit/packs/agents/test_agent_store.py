@@ -455,6 +455,20 @@ async def test_a_record_that_is_tried_again_does_not_replace_a_newer_one(store: 
     assert [(each.id, each.turn) for each in found] == [("a1", 19)]
 
 
+async def test_a_durable_record_is_written_even_if_a_newer_one_waits(store: AgentStore, tmp_path: Path) -> None:
+    job = store._writer.record_job("a1", rows.encode(record(turn=1)))
+    store.save(record(turn=2))
+    other = database.AgentDatabase(str(tmp_path / "other"))
+    with other.transaction(durable=True) as connection:
+        job.perform(connection)
+        assert [each.turn for each in rows.load(connection)[0]] == [1]
+        job.tell(FileAccessError("full"))
+        rows.put_record(connection, "a1", rows.encode(record(turn=2)))
+        job.perform(connection)
+        assert [each.turn for each in rows.load(connection)[0]] == [2]
+    other.close()
+
+
 @pytest.mark.usefixtures("impatient")
 async def test_a_flood_before_a_slow_disk_drops_the_oldest_and_says_so(
     store: AgentStore, folder: Path, caplog: pytest.LogCaptureFixture
@@ -653,7 +667,8 @@ async def test_a_database_of_another_program_is_moved_aside(folder: Path) -> Non
     assert store.load() == []
     await store.save_durably(record())
     await store.close()
-    assert sqlite3.connect(folder / "agents.db.damaged-1").execute("SELECT * FROM agents").fetchall() == []
+    (folder / "agents.db.damaged-1").rename(folder / "agents.db")
+    assert query(folder, "SELECT name FROM agents") == []
 
 
 async def test_too_many_damaged_files_are_an_error(folder: Path) -> None:

@@ -120,13 +120,22 @@ class OpenPermission:
 
 
 class Permissions:
-    """Decisions about the permission requests of one daemon's agents."""
+    """Decisions about the permission requests of one daemon's agents.
 
-    def __init__(self, hub: "Hub", is_above: IsAbove, asked: "Callable[[Agent, OpenPermission], None]") -> None:
+    `asked` is called for each request that waits for somebody, `answered` for an agent that was answered.
+    """
+
+    def __init__(
+        self,
+        hub: "Hub",
+        is_above: IsAbove,
+        asked: "Callable[[Agent, OpenPermission], None]",
+        answered: "Callable[[Agent], None]",
+    ) -> None:
         self._hub = hub
         self._is_above = is_above
-        # Called for each request that waits for somebody.
         self._asked = asked
+        self._answered = answered
         self._tasks: set[asyncio.Task[None]] = set()
 
     def request(self, agent: "Agent", tool_client: str, request: acp.PermissionRequest, answer: Answer) -> None:
@@ -237,6 +246,7 @@ class Permissions:
         if reason and (not allowed or "offers no option" in reason):
             permission.agent.note_error(f"permission denied: {reason}")
         permission.reply(option)
+        self._answered(permission.agent)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)

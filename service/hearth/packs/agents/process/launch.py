@@ -4,14 +4,17 @@ The process gets an allow-list of the daemon's environment, as MCP servers do, a
 (PASSED_ON). Its token is in a file that only this user can read; the bridge gets the path of that file.
 """
 
+import functools
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import hearth
 from hearth.host import folders, private_files
 from hearth.host.lasting_paths import lasting
+from hearth.masking import Mask
+from hearth.upstreams import threads
 
 if TYPE_CHECKING:
     from hearth.packs.agents.providers import Provider
@@ -33,6 +36,9 @@ PASSED_ON = frozenset(
     }
 )
 
+# Names of variables whose values are hidden in logs and errors.
+_SECRET_ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+
 _TITLE_SENTENCE = (
     "You run under Hearth, which looks after several agents. Call the tool self-id__set_title of the MCP server hearth"
     " once, as soon as you understand the task."
@@ -42,15 +48,29 @@ _BRANCH_SENTENCE = (
 )
 
 
-def environment(provider: "Provider", environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of an agent's process."""
-    from hearth.config import ServerSpec
-    from hearth.secrets.references import child_environment
+class Prepared(NamedTuple):
+    """Command and environment of a process, references resolved, and the mask that hides its secrets."""
 
-    found = child_environment(ServerSpec(name=provider.name), environ)
-    found.update({name: environ[name] for name in PASSED_ON if name in environ})
-    found.update(provider.env)
-    return found
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+    mask: Mask
+
+
+async def prepare(provider: "Provider", environ: Mapping[str, str], folder: str) -> Prepared:
+    """Return what an agent's process is started with. Raises ConfigError for a reference that cannot be resolved."""
+    from hearth.config import ServerSpec
+    from hearth.secrets import references
+
+    command, *arguments = provider.argv
+    written = ServerSpec(name=provider.name, command=command, args=tuple(arguments), env=provider.env)
+    resolve = functools.partial(references.resolve, written, dict(environ), folder)
+    spec = (await threads.run(resolve) if references.may_block(written) else resolve()).spec
+    passed_on = {name: environ[name] for name in PASSED_ON if name in environ}
+    environment = {**references.child_environment(ServerSpec(name=provider.name), environ), **passed_on, **spec.env}
+    secrets = {value for name, value in environment.items() if name.endswith(_SECRET_ENDINGS)}
+    secrets |= {value for name, value in spec.env.items() if value != written.env[name]}
+    secrets |= {value for value, former in zip(spec.args, written.args, strict=True) if value != former}
+    return Prepared((spec.command or command, *spec.args), environment, Mask(secrets))
 
 
 def bridge_entry(places: "Places", agent_id: str, token_file: str) -> dict[str, Any]:

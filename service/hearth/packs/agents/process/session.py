@@ -9,12 +9,13 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from hearth.errors import AgentError, HearthError
 from hearth.packs.agents import acp
 from hearth.packs.agents.acp_connection import AcpConnection
+from hearth.packs.agents.process.launch import Prepared
 from hearth.packs.agents.providers import Provider
 
 log = logging.getLogger(__name__)
@@ -54,10 +55,9 @@ class SessionEvents(Protocol):
 
 
 class Launch(NamedTuple):
-    """Command of a process, with its environment, folder and MCP servers."""
+    """Start of a process: its command and environment, its folder, and the MCP servers of its session."""
 
-    argv: Sequence[str]
-    environment: Mapping[str, str]
+    prepared: Prepared
     cwd: str
     mcp_servers: list[dict[str, Any]]
 
@@ -78,8 +78,9 @@ class AgentSession:
         self._events = events
         self._launch = launch
         self._mark = f"{os.getpid()}.{os.urandom(_MARK_BYTES).hex()}"
-        process = (launch.argv, {**launch.environment, MARK: self._mark}, launch.cwd)
+        process = (launch.prepared.argv, {**launch.prepared.environment, MARK: self._mark}, launch.cwd)
         self._connection = AcpConnection(provider.name, self, process, limits)
+        self._connection.mask = launch.prepared.mask
         self.capabilities: acp.AgentCapabilities | None = None
         # Known once the session is open: the updates of a session that is being loaded are repetitions.
         self.info: acp.SessionInfo | None = None

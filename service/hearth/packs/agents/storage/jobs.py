@@ -27,6 +27,8 @@ class StoreJob:
         self.kind = kind
         self.is_kept = is_kept
         self.agent_id = agent_id
+        # Whether the caller was told that it failed.
+        self.has_failed = False
         self._run = run
         self._result: object = None
         self._problem: HearthError | None = None
@@ -54,6 +56,7 @@ class StoreJob:
         """Give the result or the problem to the caller."""
         loop, done, problem = self._loop, self._done, problem or self._problem
         self._loop = self._done = None
+        self.has_failed = problem is not None
         if loop is None or done is None:
             return
         try:

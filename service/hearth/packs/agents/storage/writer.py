@@ -89,11 +89,13 @@ class StoreWriter:
             self._records.pop(agent_id, None)
 
         def put(connection: "Connection") -> None:
-            # Tried again after an error: a newer record may be on disk, or the agent may have been deleted.
-            if self._newest.get(agent_id) == number:
+            # When it is tried again, a newer record may be on disk, or the agent may have been deleted. The first time
+            # it is written in any case: a newer one that was queued meanwhile is not on disk when the caller goes on.
+            if not job.has_failed or self._newest.get(agent_id) == number:
                 rows.put_record(connection, agent_id, data)
 
-        return StoreJob(put, is_kept=True)
+        job = StoreJob(put, is_kept=True)
+        return job
 
     def delete(self, agent_id: str) -> None:
         """Drop what is queued of an agent, and remove it from the file."""
@@ -112,7 +114,7 @@ class StoreWriter:
         """Queue items of an agent on record."""
         with self._lock:
             # A deleted agent may still have printed something.
-            if agent_id not in self._newest or self._is_closing:
+            if not items or agent_id not in self._newest or self._is_closing:
                 return
             dropped = self._items.put(agent_id, items)
         self._note_dropped(dropped)

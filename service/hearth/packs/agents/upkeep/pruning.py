@@ -14,6 +14,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+# Closed agents on record; beyond that the oldest are forgotten, except those whose worktrees may hold work.
+CLOSED_LIMIT = 200
+
+
+def forget_oldest(service: "AgentService") -> None:
+    """Forget the oldest closed agents beyond the limit."""
+    closed = [agent for agent in service.agents.values() if agent.is_closed]
+    removable = [agent for agent in closed if agent.record.worktree is None]
+    for agent in sorted(removable, key=lambda each: each.record.updated_at)[: max(0, len(closed) - CLOSED_LIMIT)]:
+        service.forget(agent)
+
+
 async def prune(service: "AgentService", agents: "Sequence[Agent]", force: bool) -> list[dict[str, Any]]:
     """Forget agents; return for each what became of it. An agent whose worktree holds work stays without `force`."""
     return [await _prune(service, agent, force) for agent in agents]
