@@ -17,6 +17,7 @@ from support.kernel import until
 
 SERVER = '[mcpServers.demo]\ncommand = "{python}"\nargs = ["-I", "-m", "hearth.demo.server"]\n'
 CLAUDE = "Claude Code"
+HOOKED_CLIENT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "support", "hooked_client.py"))
 # Puts a bridge of an installation that was removed into a client's file, as `hearth connect` did while it was there.
 CONNECT = """
 import sys
@@ -248,6 +249,22 @@ def hooks_of(client: str, change: Callable[[Ward], object] = lambda ward: None) 
     return seed
 
 
+def silent_client(ward: Ward) -> None:
+    """Claude Code with a session and hooks, of which it has called none."""
+    program = ward.path("bin", "claude")
+    os.makedirs(os.path.dirname(program), 0o700)
+    os.symlink(HOOKED_CLIENT, program)
+    client = subprocess.Popen(
+        [sys.executable, "-I", program, sys.executable, "-I", "-m", "hearth"],
+        env=ward.home.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    ward.ended.append(client.communicate)
+    assert client.stdout is not None
+    assert client.stdout.readline() == b"attached\n"
+
+
 def policy(ward: Ward, text: str = "") -> str:
     """A policy, with more in it."""
     text = f'{text}default_role = "dev"\n[roles.dev]\ntools = ["**"]\n'
@@ -397,6 +414,7 @@ FAULTS = [
         hooks_of("gemini", lambda ward: policy(ward, "hook_wait = 300\n")),
         "hearth connect gemini --hooks",
     ),
+    Fault("hooks.unheard", hooks_of("claude-code", silent_client), "hearth connect claude-code --hooks"),
     Fault(
         "hooks.broken",
         hooks_of("claude-code", lambda ward: ward.write(ward.path(".claude", "settings.json"), "{")),

@@ -170,7 +170,11 @@ class DaemonControl:
     ) -> "HookAnswer | None":
         """Return the answer to a client's hook; None without a policy."""
         service = self.hooks()
-        return None if service is None else await service.answer(client, event, payload, pid, token, agent)
+        if service is None:
+            return None
+        answering = service.answer(client, event, payload, pid, token, agent)
+        answer, _ = await asyncio.gather(answering, self._services.policy.heard.hear(pid))
+        return answer
 
 
 # --- control frames

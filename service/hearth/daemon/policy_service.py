@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hearth.config.loader import read_file
 from hearth.daemon.attribution import Attribution
 from hearth.daemon.config_file import ConfigFile
+from hearth.daemon.heard_hooks import HeardHooks
 from hearth.errors import ConfigError, FileAccessError, Refused
 from hearth.host import folders, private_files
 from hearth.hub.events import EVENTS, PolicyReloaded
@@ -56,6 +57,7 @@ class PolicyService:
         self._recorder: AuditRecorder | None = None
         self._hooks: HookService | None = None
         self._trust: TrustStore | None = None
+        self.heard = HeardHooks()
         # A link that leads nowhere is a policy, too; and a removal may wait for `hearth policy apply`.
         if os.path.lexists(self._path) or os.path.lexists(places.last_policy):
             self._file.about_to_be_read()
@@ -251,4 +253,5 @@ class PolicyService:
             "error": self.error,
             "waiting": self.waiting,
             "pending": len(self._hub.pending),
+            "hooked": self.heard.describe(),
         }

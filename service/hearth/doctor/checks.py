@@ -151,6 +151,7 @@ CHECKS: dict[str, Check] = {
     "hooks.trust": Check("Codex does not trust a hook, and does not run it"),
     "hooks.off": Check("a setting of the client switches its hooks off"),
     "hooks.time": Check("a client gives a hook less time than the policy takes for a decision (`hook_wait`)"),
+    "hooks.unheard": Check("a client with a session has not called any of its hooks since the daemon started"),
     "hooks.broken": Check("the file with a client's hooks cannot be read"),
     "doctor.unfinished": Check("a look did not come to an end: a file system or a program hangs"),
 }  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hearth.clients import codex_trust, discovery, hooks
+from hearth.clients.guarding import HookedClient, unguarded
 from hearth.clients.table import KINDS, Table
 from hearth.config import editor
 from hearth.doctor.context import CheckContext
@@ -37,11 +38,13 @@ class ClientHooks(NamedTuple):
 
 
 class HookFacts(NamedTuple):
-    """Facts about hooks: whether there is a policy, its time for a decision, and the clients."""
+    """Facts about hooks: whether there is a policy, its time for a decision, the clients, and those that are silent."""
 
     has_policy: bool
     hook_wait: float
     clients: Sequence[ClientHooks]
+    # Clients with sessions whose hooks the running daemon has not heard.
+    unheard: Sequence[HookedClient] = ()
 
 
 def look(context: CheckContext) -> HookFacts:
@@ -52,7 +55,8 @@ def look(context: CheckContext) -> HookFacts:
     connected = {each.table.client for each in entries if each.bridge_to is not None}
     found = [_look_at(table, table.client in connected) for table in hooks.tables(sorted(here))]
     places = context.places
-    return HookFacts(connect_clients.has_policy(places), connect_clients.hook_wait(places), found)
+    unheard = unguarded(context.word().status)
+    return HookFacts(connect_clients.has_policy(places), connect_clients.hook_wait(places), found, unheard)
 
 
 def _look_at(table: Table, is_connected: bool) -> ClientHooks:
@@ -115,7 +119,18 @@ def judge(facts: HookFacts) -> list[Finding]:
     if not facts.has_policy:
         return [Finding("hooks.state", "ok", f"there is no policy; hooks that would ask it: {names}")]
     found = [finding for each in facts.clients for finding in _of_client(each, facts.hook_wait)]
+    explained = {finding.subject for finding in found}
+    found += [_unheard(each) for each in facts.unheard if each.name not in explained]
     return found or [Finding("hooks.state", "ok", f"own tools that are held to the policy: {names}")]
+
+
+def _unheard(client: HookedClient) -> Finding:
+    message = (
+        f"{KINDS[client.name].title}: the daemon has heard no hook of process {client.pid} yet;"
+        " until it does, the client's own tools may run undecided"
+    )
+    fix = f"Use a tool there and look again; else `hearth connect {client.name} --hooks`, and restart it."
+    return Finding("hooks.unheard", "note", message, fix, client.name)
 
 
 def _of_client(each: ClientHooks, wait: float) -> Iterator[Finding]:

@@ -62,6 +62,16 @@ def _is_own(uids: object) -> bool:
     return getattr(uids, "real", None) == os.getuid()
 
 
+def argv_of(pid: int) -> tuple[str, ...]:
+    """Return the command line of a process; empty if the process is gone, is a zombie or hides it."""
+    import psutil
+
+    try:
+        return _words(psutil.Process(pid).cmdline())
+    except (psutil.Error, OSError):
+        return ()
+
+
 def ancestors(pid: int) -> list[int]:
     """Return a process and its ancestors, nearest first; without the process that adopts orphans.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hearth import config
+from hearth.clients import guarding
 from hearth.config import ServerSpec
 from hearth.control_client import running_daemon
 from hearth.errors import ConfigError
@@ -83,9 +84,12 @@ def server_states(places: Places, document: dict[str, Any]) -> list[dict[str, An
 
 
 def complete_status(places: Places, document: dict[str, Any]) -> dict[str, Any]:
-    """Return the status document; while no daemon runs, add the cached state of servers and the config's problems."""
+    """Return the status document with what the daemon does not tell.
+
+    While one runs: which sessions are unguarded. Else the cached state of servers, and the config's problems.
+    """
     if document.get("running"):
-        return document
+        return guarding.with_guards(document)
     problems = config.examine(places).problems
     error = str(ConfigError(problems)) if problems else None
     return {**document, "configError": error, "upstreams": server_states(places, document)}

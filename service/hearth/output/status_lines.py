@@ -18,8 +18,8 @@ SERVER_COLUMNS = (
 # Client and server distinguish sessions; then agent and role, if a client has sent them.
 SESSION_COLUMNS = (
     Column(""), Column("ID", 3), Column("CLIENT"), Column("SERVER"), Column("ROLE", 2, optional=True),
-    Column("AGENT", 1, optional=True), Column("MCP", 7), Column("PID", 6), Column("SINCE", 4),
-    Column("FOLDER", 5, flexible=True),
+    Column("AGENT", 1, optional=True), Column("HOOKS", 2, optional=True), Column("MCP", 7), Column("PID", 6),
+    Column("SINCE", 4), Column("FOLDER", 5, flexible=True),
 )  # fmt: skip
 
 
@@ -101,6 +101,10 @@ def _sessions_sentence(sessions: list[Document]) -> str:
     attached = len(sessions) - idle
     who = f"{count(attached, 'session')} attached" if attached else "Nobody is attached"
     more = f", {count(idle, 'session')} over HTTP idle" if idle else ""
+    unguarded = sum(1 for each in sessions if each.get("unguarded"))
+    if unguarded:
+        # The client's own tools may run although the policy would deny them.
+        more += f", {unguarded} of them unguarded"
     return f"{who}{more}; `hearth sessions` shows them." if sessions else f"{who}."
 
 
@@ -188,6 +192,7 @@ def session_lines(sessions: list[Document], now: float, width: int) -> list[str]
             str(each.get("server") or "all"),
             str(each.get("role") or NOTHING),
             str(each.get("agentId") or NOTHING),
+            "unguarded" if each.get("unguarded") else NOTHING,
             str(each.get("version") or each.get("era") or NOTHING),
             str(each.get("pid") or NOTHING),
             _since(each.get("connectedAt"), now),
