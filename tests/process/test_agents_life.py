@@ -91,3 +91,14 @@ def test_a_creation_that_is_cancelled_leaves_nothing_behind(scratch: Scratch) ->
 def test_an_agent_that_wants_a_login_says_so(scratch: Scratch) -> None:
     serve(scratch, "--auth", "key")
     assert "Authentication required" in opened(scratch).fails("create_agent")
+
+
+def test_the_instruction_precedes_the_first_prompt_and_is_no_part_of_the_record(scratch: Scratch) -> None:
+    serve(scratch, packs=("agents", "self-id"))
+    tools = opened(scratch)
+    line = f"mcp self-id__set_title {json.dumps({'title': 'named by itself'})}"
+    agent = tools.create(line)["agentId"]
+    assert tools.status(agent)["title"] == "named by itself"
+    assert "You run under Hearth" not in tools.call("get_agent_activity", agentId=agent)["content"]
+    (session,) = json.loads((scratch.home / "sessions.json").read_text()).values()
+    assert session["history"][0] == ["user_message_chunk", line]
