@@ -1,13 +1,11 @@
 """Bad input: each mistake is a sentence for its own caller, no other agent is delayed, and nothing is left behind."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from support.agents.home import AgentTools, config, opened, serve
-from support.agents.launching import echo_command
+from support.agents.home import AgentTools, config, new_repository, opened, serve
 from support.daemon import Scratch
 from support.kernel import is_gone, until
 
@@ -30,19 +28,7 @@ def tools(scratch: Scratch) -> AgentTools:
 
 @pytest.fixture
 def repository(scratch: Scratch) -> Path:
-    path = scratch.home / "project"
-    path.mkdir()
-    environment = {**scratch.environment(), "GIT_CONFIG_NOSYSTEM": "1"}
-
-    def git(*words: str) -> None:
-        identity = ["-c", "user.name=T", "-c", "user.email=t@example.org"]
-        subprocess.run(["git", *identity, *words], cwd=path, env=environment, check=True, capture_output=True)
-
-    git("init", "-b", "main")
-    (path / "file").write_text("one\n")
-    git("add", "file")
-    git("commit", "-m", "first")
-    return path
+    return new_repository(scratch)
 
 
 def nothing_left(tools: AgentTools, scratch: Scratch) -> None:
@@ -239,4 +225,3 @@ def test_a_config_without_the_pack_has_no_tools(scratch: Scratch) -> None:
     client = scratch.frames(cwd="/")
     client.initialize()
     assert client.tools() == []
-    assert echo_command()

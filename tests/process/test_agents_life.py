@@ -2,9 +2,10 @@
 
 import json
 
-from support.agents.home import config, opened, serve
+from support.agents.home import AgentTools, config, opened, serve
+from support.conformance.clients import CANCELLED
 from support.daemon import Scratch
-from support.kernel import is_gone
+from support.kernel import is_gone, until
 
 
 def test_an_agent_is_created_prompted_and_killed(scratch: Scratch) -> None:
@@ -59,3 +60,45 @@ def test_fifty_agents_work_at_once(scratch: Scratch) -> None:
     assert sorted(int(tools.end(id)["lastMessage"]) for id in ids) == list(range(50))
     assert len(tools.agents()) == 50
     assert "agents.max_agents" in tools.fails("create_agent")
+
+
+def opening(scratch: Scratch) -> tuple[AgentTools, AgentTools, object, str, int]:
+    """An agent that never answers the first request, while it is being created by one of two clients."""
+    serve(scratch, "--no-answer", "initialize")
+    maker, watcher = opened(scratch), opened(scratch)
+    id = maker.begin("create_agent")
+    (agent,) = until(watcher.agents, "it is being opened")
+    pid = until(lambda: watcher.status(agent["id"])["pid"], "its process runs")
+    assert agent["status"] == "initializing"
+    return maker, watcher, id, agent["id"], pid
+
+
+def test_an_agent_is_killed_while_it_is_being_opened(scratch: Scratch) -> None:
+    maker, watcher, id, agent, pid = opening(scratch)
+    watcher.call("kill_agent", agentId=agent)
+    assert is_gone(pid)
+    assert maker.client.answer_to(id)["result"]["content"][0]["text"] == "Agent terminated"
+
+
+def test_a_creation_that_is_cancelled_leaves_nothing_behind(scratch: Scratch) -> None:
+    maker, watcher, id, _, pid = opening(scratch)
+    maker.client.notify(CANCELLED, {"requestId": id})
+    until(lambda: is_gone(pid), "its process is gone")
+    until(lambda: watcher.agents(includeArchived=True) == [], "its record is gone")
+    assert not list((scratch.folder / "agents").iterdir())
+
+
+def test_an_agent_that_wants_a_login_says_so(scratch: Scratch) -> None:
+    serve(scratch, "--auth", "key")
+    assert "Authentication required" in opened(scratch).fails("create_agent")
+
+
+def test_the_instruction_precedes_the_first_prompt_and_is_no_part_of_the_record(scratch: Scratch) -> None:
+    serve(scratch, packs=("agents", "self-id"))
+    tools = opened(scratch)
+    line = f"mcp self-id__set_title {json.dumps({'title': 'named by itself'})}"
+    agent = tools.create(line)["agentId"]
+    assert tools.status(agent)["title"] == "named by itself"
+    assert "You run under Hearth" not in tools.call("get_agent_activity", agentId=agent)["content"]
+    (session,) = json.loads((scratch.home / "sessions.json").read_text()).values()
+    assert session["history"][0] == ["user_message_chunk", line]

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from process.test_agents_family import activity, mcp, told
-from support.agents.home import AgentTools, config, opened
+from process.test_agents_family import activity, mcp, notices, told
+from support.agents.home import AgentTools, config, new_repository, opened
 from support.clients import Message
 from support.daemon import Scratch
 from support.kernel import until
@@ -170,3 +170,34 @@ def test_the_bridge_of_an_agent_has_its_role(tools: AgentTools, scratch: Scratch
         lambda: [each for each in scratch.status()["sessions"] if each["agentId"] == agent], "its bridge is there"
     )
     assert [(each["role"], each["isOwner"]) for each in found] == [("dev", False)]
+
+
+def test_a_lead_works_with_three_children_in_three_worktrees(tools: AgentTools, scratch: Scratch) -> None:
+    repository = new_repository(scratch)
+    lead = tools.create(role="tl", cwd=str(repository))["agentId"]
+    children = []
+    for name, prompt in (("one", "sleep"), ("two", "sleep 0.7\nask execute"), ("three", "cwd")):
+        line = mcp(
+            "create_agent", role="dev", title=name, initialPrompt=prompt, background=True, worktreeName=name,
+            baseBranch="main",
+        )  # fmt: skip
+        children.append(json.loads(tools.send(lead, line)["lastMessage"]))
+    first, second, third = (each["agentId"] for each in children)
+    assert len({each["cwd"] for each in children}) == 3
+    assert [each["worktree"]["branch"] for each in children] == ["one", "two", "three"]
+    told(tools, lead, third)
+    found = json.loads(tools.send(lead, mcp("wait_for_agent", agentId=first))["lastMessage"])
+    assert (found["status"], found["attention"]) == (
+        "running", [{"agentId": second, "kind": "permission", "title": "two"}],
+    )  # fmt: skip
+    pending = json.loads(tools.send(lead, mcp("list_pending_permissions"))["lastMessage"])["permissions"]
+    line = mcp(
+        "respond_to_permission",
+        agentId=second,
+        requestId=pending[0]["request"]["id"],
+        response={"behavior": "allow"},
+    )
+    assert json.loads(tools.send(lead, line)["lastMessage"]) == {"success": True}
+    told(tools, lead, second)
+    assert notices(tools, lead, second, "needs permission") == 0
+    assert notices(tools, lead, second, "finished") == 1

@@ -123,8 +123,9 @@ def test_activity_shows_the_newest_entries(tools: AgentTools) -> None:
     assert shown["content"] == f"Showing 1 of {found['updateCount']} activities (limited to 1)\n\ntwo"
 
 
-def test_modes_are_those_that_the_agent_offers(scratch: Scratch) -> None:
-    serve(scratch, "--modes")
+@pytest.mark.parametrize("option", ["--modes", "--config-modes"])
+def test_modes_are_those_that_the_agent_offers(scratch: Scratch, option: str) -> None:
+    serve(scratch, option)
     tools = opened(scratch)
     agent = tools.create("say hello", mode="plan")["agentId"]
     assert tools.status(agent)["currentModeId"] == "plan"

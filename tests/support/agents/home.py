@@ -1,7 +1,9 @@
 """A daemon that runs the scripted agent, and clients that call the tools of the pack `agents`."""
 
 import json
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from support.agents.launching import echo_command
@@ -93,3 +95,20 @@ def opened(scratch: Scratch, **hello: object) -> AgentTools:
     client = scratch.frames(**{"cwd": str(scratch.home), **hello})
     client.initialize()
     return AgentTools(client, str(scratch.home))
+
+
+def new_repository(scratch: Scratch) -> Path:
+    """A git repository with one commit on `main`, which has a file."""
+    path = scratch.home / "project"
+    path.mkdir()
+    environment = {**scratch.environment(), "GIT_CONFIG_NOSYSTEM": "1"}
+
+    def git(*words: str) -> None:
+        identity = ["-c", "user.name=T", "-c", "user.email=t@example.org"]
+        subprocess.run(["git", *identity, *words], cwd=path, env=environment, check=True, capture_output=True)
+
+    git("init", "-b", "main")
+    (path / "file").write_text("one\n")
+    git("add", "file")
+    git("commit", "-m", "first")
+    return path

@@ -184,16 +184,17 @@ class Agent(AgentState):
         record.last_error = record.attention = record.attention_at = None
         if record.title is None:
             record.title = title_of(text)
-        turn = self.turn = Turn(record.turn)
+        texts = (instruction, text) if instruction else (text,)
+        # The request is sent before any other task may cancel it.
+        request = asyncio.get_running_loop().create_task(session.prompt(*texts))
+        turn = self.turn = Turn(record.turn, request)
         self.timeline.user(text)
         self.flush()
         self.set_status("running")
-        texts = (instruction, text) if instruction else (text,)
-        turn.runner = asyncio.get_running_loop().create_task(self._run(turn, session, texts))
+        turn.runner = asyncio.get_running_loop().create_task(self._run(turn, session))
 
-    async def _run(self, turn: Turn, session: AgentSession, texts: tuple[str, ...]) -> None:
-        request = turn.request = asyncio.get_running_loop().create_task(session.prompt(*texts))
-        limit = self._host.settings.turn_timeout
+    async def _run(self, turn: Turn, session: AgentSession) -> None:
+        request, limit = turn.request, self._host.settings.turn_timeout
         await asyncio.wait({request}, timeout=limit)
         error = None
         if not request.done():
@@ -217,8 +218,6 @@ class Agent(AgentState):
         self.settle_permissions("the turn was cancelled")
         session.cancel()
         request = turn.request
-        if request is None:
-            return
         await asyncio.wait({request}, timeout=CANCEL_SECONDS)
         if not request.done():
             log.warning("turn not ended by the agent after a cancel agent=%s", self.id)

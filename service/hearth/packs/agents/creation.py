@@ -55,7 +55,6 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
         raise Refused(f"agent {caller.agent_id} is closed, and creates no agents")
     provider = _provider(service, request, parent)
     service.check_prompt(request.prompt)
-    _check_bounds(service, parent)
     record = AgentRecord(
         id=new_agent_id(),
         provider=provider.name,
@@ -73,9 +72,11 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
     mode, is_inherited = _mode(service, provider, request, parent)
     if mode is not None and not is_inherited:
         await service.check_unasked(caller, provider, mode)
+    _check_bounds(service, parent)
     agent = Agent(record, service, Timeline(service.settings.timeline_limit))
     # From now on it counts: many calls at once do not exceed the bound together.
     service.agents[record.id] = agent
+    service.created(agent)
     try:
         if request.worktree_name is not None:
             record.worktree = await _worktree(service, record.cwd, request)
@@ -91,7 +92,6 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
     except BaseException:
         await _discard(service, agent)
         raise
-    service.created(agent)
     if request.prompt is not None:
         try:
             await service.begin(agent, request.prompt)
@@ -103,9 +103,8 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
 
 async def _discard(service: "AgentService", agent: Agent) -> None:
     """Remove everything of an agent that could not be created."""
-    service.agents.pop(agent.id, None)
     await agent.kill("it could not be created")
-    service.store.delete(agent.id)
+    service.forget(agent)
     worktree = agent.record.worktree
     if worktree is not None:
         from hearth.packs.agents import worktrees

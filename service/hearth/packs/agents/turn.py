@@ -18,13 +18,13 @@ TERMINATED = "Agent terminated"
 
 
 class Turn:
-    """Turn of an agent. `aborted` is set when it was replaced, cancelled or killed."""
+    """Turn of an agent, and its request. `aborted` is set when it was replaced, cancelled or killed."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, request: "asyncio.Task[acp.TurnEnd]") -> None:
         self.number = number
         self.aborted: str | None = None
         self.runner: asyncio.Task[None] | None = None
-        self.request: asyncio.Task[acp.TurnEnd] | None = None
+        self.request = request
 
 
 class TurnRoom:
