@@ -15,7 +15,7 @@ from hearth import masking
 from hearth.errors import AgentError, HearthError, MessageError, UpstreamBusy, UpstreamError
 from hearth.mcp import messages, versions
 from hearth.packs.agents import acp
-from hearth.packs.agents.acp_updates import Members, parse_update
+from hearth.packs.agents.acp_updates import Members, ToolCalls, parse_update
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.handshake import Reply
 from hearth.upstreams.stdio import StdioConnection
@@ -90,6 +90,7 @@ class AcpConnection(StdioConnection):
         self._events = events
         # By the key of their ids: the agent may write an id in another way when it withdraws a request.
         self._permissions: dict[object, _OpenPermission] = {}
+        self._tool_calls = ToolCalls()
         self._is_stopping = False
 
     # --- the process
@@ -254,6 +255,7 @@ class AcpConnection(StdioConnection):
             except MessageError as exc:
                 self.disregard(exc)
                 return
+            self._tool_calls.note(update)
             self._events.updated(session_id, update)
         elif message.method == acp.CANCEL_REQUEST:
             id = values.members(message.fields.get("params")).get("requestId")
@@ -270,7 +272,9 @@ class AcpConnection(StdioConnection):
             self.answer(messages.error(message.id, versions.METHOD_NOT_FOUND, text))
             return
         try:
-            self._ask_permission(message.id, acp.parse_permission(self._params(message)))
+            request = acp.parse_permission(self._params(message))
+            completed = request._replace(tool_call=self._tool_calls.completed(request.tool_call))
+            self._ask_permission(message.id, completed)
         except HearthError as exc:
             self.answer(messages.failure(message.id, exc))
 

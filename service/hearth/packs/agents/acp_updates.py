@@ -9,9 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from hearth.errors import MessageError
+from hearth.wire import json
 from hearth.wire.json import INVALID_PARAMS
 
 Members = dict[str, Any]
+
+# Tool calls that an agent asks about are among its newest.
+CALLS_KEPT = 16
+# A call with more is told whole in the request, or it is not known.
+CALL_BYTES = 256 * 1024
+_CALL_PARTS = ("name", "kind", "rawInput", "locations", "content", "_meta")
 
 # Required members of each kind of update, with their types. Updates of other kinds pass as they are.
 _REQUIRED: dict[str, dict[str, type]] = {
@@ -115,3 +122,26 @@ def object_of(value: object) -> Members:
 def objects_of(value: object) -> list[Members]:
     """Return the objects in a list; none if the value is no list."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+class ToolCalls:
+    """Newest tool calls of which an agent has told. A permission request may name one and leave the rest out."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, Members] = {}
+
+    def note(self, update: Members) -> None:
+        """Keep what an update tells of a tool call; anything else changes nothing."""
+        id = text_of(update.get("toolCallId"))
+        if id is None or update.get("sessionUpdate") not in ("tool_call", "tool_call_update"):
+            return
+        call = {**self._calls.pop(id, {}), **{key: update[key] for key in _CALL_PARTS if update.get(key)}}
+        if len(json.dumps(call)) <= CALL_BYTES:
+            self._calls[id] = call
+        while len(self._calls) > CALLS_KEPT:
+            del self._calls[next(iter(self._calls))]
+
+    def completed(self, tool_call: Members) -> Members:
+        """Return the tool call of a permission request, completed by what updates told of it."""
+        told = self._calls.get(text_of(tool_call.get("toolCallId")) or "", {})
+        return {**told, **{key: value for key, value in tool_call.items() if value or key not in told}}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.errors import MessageError
-from hearth.packs.agents.acp_updates import OPTIONAL, block_text, parse_update
+from hearth.packs.agents.acp_updates import OPTIONAL, ToolCalls, block_text, parse_update
 
 TEXT = {"type": "text", "text": "hello"}
 UPDATES: list[dict[str, Any]] = [
@@ -103,3 +103,25 @@ def test_no_update_does_more_than_be_refused(kind: str, members: dict[str, Any])
 )
 def test_a_block_has_a_text_whatever_it_is(block: object, expected: str) -> None:
     assert block_text(block) == expected
+
+
+def test_a_permission_request_is_completed_by_what_updates_told() -> None:
+    calls = ToolCalls()
+    calls.note({"sessionUpdate": "tool_call", "toolCallId": "c", "kind": "edit", "rawInput": {}, "title": "T"})
+    calls.note({"sessionUpdate": "tool_call_update", "toolCallId": "c", "content": [{"type": "diff", "path": "/a"}]})
+    asked = {"toolCallId": "c", "title": "Edit files", "kind": "edit", "rawInput": {}}
+    completed = calls.completed(asked)
+    assert completed == {**asked, "content": [{"type": "diff", "path": "/a"}]}
+    # The request itself counts where it tells something.
+    assert calls.completed({"toolCallId": "c", "kind": "execute"})["kind"] == "execute"
+    assert calls.completed({"toolCallId": "other"}) == {"toolCallId": "other"}
+
+
+def test_only_the_newest_and_smaller_tool_calls_are_kept() -> None:
+    calls = ToolCalls()
+    for number in range(100):
+        calls.note({"sessionUpdate": "tool_call", "toolCallId": str(number), "kind": "read"})
+    assert calls.completed({"toolCallId": "0"}) == {"toolCallId": "0"}
+    assert calls.completed({"toolCallId": "99"}) == {"toolCallId": "99", "kind": "read"}
+    calls.note({"sessionUpdate": "tool_call", "toolCallId": "big", "rawInput": {"text": "x" * 300_000}})
+    assert calls.completed({"toolCallId": "big"}) == {"toolCallId": "big"}

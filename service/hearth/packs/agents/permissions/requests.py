@@ -142,7 +142,7 @@ class Permissions:
         """Decide a request, or put it to those who may decide."""
         guard = self._hub.policy.guard
         packs = None if guard else self._hub.config.packs
-        if is_own_tool(request.tool_call, packs):
+        if is_own_tool(tool_client, request.tool_call, packs):
             answer(acp.choose_option(request.options, allow=True))
             return
         if len(agent.permissions) >= PERMISSIONS_LIMIT:

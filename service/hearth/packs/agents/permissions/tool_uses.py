@@ -21,8 +21,10 @@ from hearth.packs.agents.acp_updates import Members, object_of, objects_of, text
 from hearth.policy import hook_tools
 from hearth.policy.hook_tools import ToolUse
 
-# Clients' prefix for tools of the bridge that Hearth gives to its agents.
-_OWN_PREFIX = "mcp__hearth__"
+# Name of the bridge that Hearth gives to its agents, and the clients' prefixes for its tools.
+_BRIDGE = "hearth"
+_OWN_PREFIX = f"mcp__{_BRIDGE}__"
+_GEMINI_PREFIX = f"mcp_{_BRIDGE}_"
 # Packs whose tools are about the agents themselves: an agent may always use those that its role has.
 _TEAM_PACKS = ("self-id", "team", "agents")
 _PATH_KEYS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "abs_path")
@@ -30,19 +32,32 @@ _PATH_KEYS = ("file_path", "path", "filePath", "absolute_path", "notebook_path",
 PATHS_LIMIT = 100
 
 
-def is_own_tool(tool_call: Members, packs: Mapping[str, object] | None) -> bool:
+def is_own_tool(tool_client: str, tool_call: Members, packs: Mapping[str, object] | None) -> bool:
     """Tell whether a tool reaches Hearth, which decides about it: its call goes through the hub.
 
     With a policy (`packs` None) that holds for every tool. Without one, only tools of the packs for agents need no
     permission: the others are servers that the person has configured, and asked this agent to ask about.
     """
+    name = _own_name(tool_client, tool_call)
+    if name is None or packs is None:
+        return name is not None
+    return any(pack in packs and name.startswith(f"{pack}__") for pack in _TEAM_PACKS)
+
+
+def _own_name(tool_client: str, tool_call: Members) -> str | None:
+    """Return the name of a tool of the bridge, as the bridge lists it; None for any other tool."""
     name = acp.tool_name(tool_call) or ""
-    if not name.startswith(_OWN_PREFIX):
-        return False
-    if packs is None:
-        return True
-    rest = name.removeprefix(_OWN_PREFIX)
-    return any(pack in packs and rest.startswith(f"{pack}__") for pack in _TEAM_PACKS)
+    if name.startswith(_OWN_PREFIX):
+        return name.removeprefix(_OWN_PREFIX)
+    if tool_client == "codex" and object_of(tool_call.get("_meta")).get("is_mcp_tool_approval") is True:
+        raw = object_of(tool_call.get("rawInput"))
+        return text_of(raw.get("tool")) if raw.get("server") == _BRIDGE else None
+    if tool_client == "gemini":
+        # `mcp_SERVER_TOOL__CALL` is the only place of the name. Another server's could begin alike: only the packs'
+        # own names are taken for what they say.
+        found = (text_of(tool_call.get("toolCallId")) or "").removeprefix(_GEMINI_PREFIX)
+        return next((found for pack in _TEAM_PACKS if found.startswith(f"{pack}__")), None)
+    return None
 
 
 def uses_of(tool_client: str, tool_call: Members, cwd: str) -> list[ToolUse]:
