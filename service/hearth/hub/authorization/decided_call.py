@@ -158,11 +158,6 @@ class Permit(msgspec.Struct, eq=False):
         )
 
 
-def kept(arguments: bytes) -> bytes | str:
-    """Return what a permit keeps of the arguments: their digest, if they are long."""
-    return arguments if len(arguments) <= LATE_DIGEST_BYTES else digest_of(arguments)
-
-
 def digest_of(data: bytes) -> str:
     """Return the digest of raw arguments or of a definition."""
     return hashlib.sha256(data).hexdigest()
