@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from hearth.errors import AgentError, HearthError, Refused
+from hearth.errors import AgentError, HearthError
 from hearth.packs.agents import acp
 from hearth.packs.agents.acp_updates import block_text
 from hearth.packs.agents.agent_state import ERROR_CHARACTERS, AgentHost, AgentState
@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 # Characters of the last message in results and in the record; the whole is in the timeline.
 MESSAGE_CHARACTERS = 64 * 1024
+# The same for an agent without a process: up to 250 agents are on record.
+RESTING_CHARACTERS = 4000
 
 
 class Agent(AgentState):
@@ -64,9 +66,7 @@ class Agent(AgentState):
             # A session without a prompt need not be continued, and some agents keep none of those.
             former = FormerSession(record.session_id, record.can_resume, record.can_load)
         session = self.session = await self._host.session_for(self)
-        if self.is_closed:
-            self._drop_session(session)
-            raise AgentError(TERMINATED)
+        self._check_wanted(session)
         self._opening = asyncio.get_running_loop().create_task(session.open(former))
         try:
             info = await self._opening
@@ -79,15 +79,23 @@ class Agent(AgentState):
             raise
         finally:
             self._opening = None
+        # A kill may have come since the task has ended.
+        self._check_wanted(session)
         assert session.capabilities is not None
         record.session_id = info.session_id
         record.can_load, record.can_resume = session.capabilities.load, session.capabilities.resume
         wanted = record.mode
         self._take_session_state(session)
-        if former is not None and wanted and wanted != info.current_mode and self._has_mode(wanted):
+        if former is not None and wanted and wanted != info.current_mode and self.has_mode(wanted):
             with contextlib.suppress(HearthError):
                 await session.set_mode(wanted)
                 self._take_session_state(session)
+
+    def _check_wanted(self, session: AgentSession) -> None:
+        """Raise AgentError if the agent was killed, or the daemon stops, while its process was made."""
+        if self.is_closed or self._is_stopping:
+            self._drop_session(session)
+            raise AgentError(TERMINATED if self.is_closed else "the daemon shuts down")
 
     def _take_session_state(self, session: AgentSession) -> None:
         info = session.info
@@ -95,9 +103,6 @@ class Agent(AgentState):
             self.record.modes = list(info.modes)
             self.record.mode = info.current_mode
             self.record.model = info.model
-
-    def _has_mode(self, mode: str) -> bool:
-        return any(each.id == mode for each in self.record.modes)
 
     def _drop_session(self, session: AgentSession) -> None:
         if self.session is session:
@@ -112,9 +117,12 @@ class Agent(AgentState):
             self.check_open()
             await self.abort(REPLACED)
             await self._ensure_session()
-            if mode is not None:
-                await self._switch_mode(mode)
-            self._begin(text)
+            try:
+                if mode is not None:
+                    await self._switch_mode(mode)
+                self._begin(text)
+            finally:
+                self._rest()
 
     async def prompt_if_idle(self, compose: Callable[[], str | None]) -> bool:
         """Begin a turn with what `compose` returns, unless one runs or it returns None; return whether it has begun.
@@ -125,12 +133,13 @@ class Agent(AgentState):
             if self.is_closed or self.turn is not None:
                 return False
             await self._ensure_session()
-            text = compose()
-            if text is None:
+            try:
+                text = compose()
+                if text is not None:
+                    self._begin(text)
+            finally:
                 self._rest()
-                return False
-            self._begin(text)
-            return True
+            return text is not None
 
     async def start(self, mode: str | None) -> None:
         """Start the first process, in a mode that the agent must offer. Raises HearthError."""
@@ -142,21 +151,17 @@ class Agent(AgentState):
             self._start_idle_timer()
 
     def _rest(self) -> None:
-        """Be idle again, with a process and without a turn."""
+        """Be idle again, without a turn, once the process is there."""
         if self.record.status == "initializing":
             self.set_status("idle")
             self._start_idle_timer()
-
-    def check_open(self) -> None:
-        """Raise Refused if the agent is closed."""
-        if self.is_closed:
-            reason = self.record.closed_reason or "it was closed"
-            raise Refused(f"Agent {self.id} is closed ({reason}); create another agent")
 
     async def _ensure_session(self) -> None:
         if self.session is not None and self.session.is_stuck and self.record.is_resumable:
             # A turn that was given up may still write into the session.
             await self._end_process()
+        # A kill may have come while the former turn or process ended.
+        self.check_open()
         if self.session is not None:
             return
         self.set_status("initializing")
@@ -164,7 +169,7 @@ class Agent(AgentState):
             await self.open()
         except HearthError as exc:
             if not self.is_closed:
-                self._fail(str(exc))
+                self.fail(str(exc))
                 self.set_status("error")
             raise
         except BaseException:
@@ -186,7 +191,7 @@ class Agent(AgentState):
             record.title = title_of(text)
         texts = (instruction, text) if instruction else (text,)
         # The request is sent before any other task may cancel it.
-        request = asyncio.get_running_loop().create_task(session.prompt(*texts))
+        request = asyncio.get_running_loop().create_task(self._ask(session, texts))
         turn = self.turn = Turn(record.turn, request)
         self.timeline.user(text)
         self.flush()
@@ -213,6 +218,12 @@ class Agent(AgentState):
             error = error or f"the turn failed ({type(exc).__name__}); `hearth logs` has the reason"
         self._end_turn(turn, session, None if turn.aborted else error)
 
+    async def _ask(self, session: AgentSession, texts: tuple[str, ...]) -> acp.TurnEnd:
+        if self.turn is None or self.turn.aborted:
+            # Aborted before it was sent: the agent would not know which turn the cancel was for, and do all of it.
+            return acp.TurnEnd(acp.CANCELLED, {})
+        return await session.prompt(*texts)
+
     async def _give_up(self, turn: Turn, session: AgentSession) -> None:
         """Cancel a turn; drop it if the agent does not end it in time."""
         self.settle_permissions("the turn was cancelled")
@@ -234,7 +245,7 @@ class Agent(AgentState):
         message = self.timeline.last_message
         record.last_message = message[-MESSAGE_CHARACTERS:] if message else None
         if error is not None:
-            self._fail(error)
+            self.fail(error)
         self.flush()
         if self.is_closed:
             return
@@ -246,10 +257,6 @@ class Agent(AgentState):
             self.set_status("error" if error else "idle")
             self._start_idle_timer()
         self._host.turn_ended(self, failed=error is not None, is_aborted=turn.aborted is not None)
-
-    def _fail(self, error: str) -> None:
-        self.record.last_error = error[:ERROR_CHARACTERS]
-        self.note_error(error)
 
     # --- cancel, modes
 
@@ -282,12 +289,6 @@ class Agent(AgentState):
         await session.set_mode(mode)
         self.record.mode = mode
         self.note_change()
-
-    def check_mode(self, mode: str) -> None:
-        """Raise Refused unless the agent offers the mode."""
-        if not self._has_mode(mode):
-            known = ", ".join(each.id for each in self.record.modes) or "none"
-            raise Refused(f"agent {self.id} ({self.record.provider}) has no mode {mode!r}; its modes: {known}")
 
     # --- events of the session
 
@@ -324,7 +325,7 @@ class Agent(AgentState):
         self._drop_session(session)
         self.settle_permissions("the agent's process has ended")
         if self.turn is None and self._opening is None and not self.is_closed and not self.record.is_resumable:
-            self._fail(why)
+            self.fail(why)
             self.close_record(why)
 
     # --- the end of the process
@@ -351,6 +352,7 @@ class Agent(AgentState):
             if self.turn is None and self.session is not None and not self.is_closed:
                 log.info("idle agent gives its process back agent=%s", self.id)
                 await self._end_process()
+                self._release()
                 self.note_change()
 
     async def _end_process(self) -> None:
@@ -368,7 +370,15 @@ class Agent(AgentState):
         """Close the agent for good, without a look at its process."""
         self._stop_idle_timer()
         self.record.closed_reason = reason[:ERROR_CHARACTERS]
+        self._release()
         self.set_status("closed")
+
+    def _release(self) -> None:
+        """Keep in memory only what lists show: an agent without a process may be on record for weeks."""
+        self.flush()
+        self.timeline.release()
+        if self.record.last_message:
+            self.record.last_message = self.record.last_message[-RESTING_CHARACTERS:]
 
     async def kill(self, reason: str, told: str = TERMINATED) -> None:
         """Close the agent for good. Returns when the kernel knows no process of its group. Raises nothing."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hearth.errors import Refused
 from hearth.packs.agents import acp
 from hearth.packs.agents.live_feed import LiveFeed
 from hearth.packs.agents.model import AgentRecord, Status
@@ -89,6 +90,22 @@ class AgentState:
         """Whether a turn runs, or the session is being opened."""
         return self.record.status in ("initializing", "running")
 
+    def check_open(self) -> None:
+        """Raise Refused if the agent is closed."""
+        if self.is_closed:
+            reason = self.record.closed_reason or "it was closed"
+            raise Refused(f"Agent {self.id} is closed ({reason}); create another agent")
+
+    def has_mode(self, mode: str) -> bool:
+        """Tell whether the agent offers a mode."""
+        return any(each.id == mode for each in self.record.modes)
+
+    def check_mode(self, mode: str) -> None:
+        """Raise Refused unless the agent offers the mode."""
+        if not self.has_mode(mode):
+            known = ", ".join(each.id for each in self.record.modes) or "none"
+            raise Refused(f"agent {self.id} ({self.record.provider}) has no mode {mode!r}; its modes: {known}")
+
     # --- status
 
     def set_status(self, status: Status) -> None:
@@ -133,6 +150,11 @@ class AgentState:
         """Add an error to the timeline."""
         self.timeline.error(text[:ERROR_CHARACTERS])
         self._flush_soon()
+
+    def fail(self, error: str) -> None:
+        """Record the error of the last turn."""
+        self.record.last_error = error[:ERROR_CHARACTERS]
+        self.note_error(error)
 
     def change(self) -> "asyncio.Future[None]":
         """Return a future for the next change of the status or of the open permissions."""

@@ -153,6 +153,16 @@ class Timeline:
         changed, self._changed = self._changed, set()
         return [self._items[seq] for seq in sorted(changed)]
 
+    def release(self) -> None:
+        """Let go of the items, which are on record; the next one continues their numbers."""
+        self._note_message()
+        self._close()
+        self._items.clear()
+        self._weights.clear()
+        self._by_id.clear()
+        self._changed.clear()
+        self._oldest, self._bytes = self._next, 0
+
     # --- items
 
     def _add(self, kind: ItemKind, data: dict[str, Any]) -> None:

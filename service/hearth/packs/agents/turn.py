@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from hearth.errors import Refused
+from hearth.masking import UNSAFE
 from hearth.packs.agents import acp
 from hearth.packs.agents.model import TITLE_CHARACTERS
 
@@ -62,7 +63,8 @@ class TurnRoom:
 
 def title_of(text: str) -> str | None:
     """Return the first line of a prompt as a title."""
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    lines = (" ".join(UNSAFE.sub(" ", line).split()) for line in text.splitlines())
+    line = next(filter(None, lines), "")
     if len(line) <= TITLE_CHARACTERS:
         return line or None
     return line[: TITLE_CHARACTERS - 1].rstrip() + "…"
