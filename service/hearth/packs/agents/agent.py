@@ -30,8 +30,6 @@ log = logging.getLogger(__name__)
 
 # Characters of the last message in results and in the record; the whole is in the timeline.
 MESSAGE_CHARACTERS = 64 * 1024
-# The same for an agent without a process: up to 250 agents are on record.
-RESTING_CHARACTERS = 4000
 
 
 class Agent(AgentState):
@@ -352,7 +350,7 @@ class Agent(AgentState):
             if self.turn is None and self.session is not None and not self.is_closed:
                 log.info("idle agent gives its process back agent=%s", self.id)
                 await self._end_process()
-                self._release()
+                self.release()
                 self.note_change()
 
     async def _end_process(self) -> None:
@@ -370,15 +368,8 @@ class Agent(AgentState):
         """Close the agent for good, without a look at its process."""
         self._stop_idle_timer()
         self.record.closed_reason = reason[:ERROR_CHARACTERS]
-        self._release()
+        self.release()
         self.set_status("closed")
-
-    def _release(self) -> None:
-        """Keep in memory only what lists show: an agent without a process may be on record for weeks."""
-        self.flush()
-        self.timeline.release()
-        if self.record.last_message:
-            self.record.last_message = self.record.last_message[-RESTING_CHARACTERS:]
 
     async def kill(self, reason: str, told: str = TERMINATED) -> None:
         """Close the agent for good. Returns when the kernel knows no process of its group. Raises nothing."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from hearth.packs.agents.timeline import Timeline
     from hearth.packs.agents.timeline_items import TimelineItem
 
+# Characters of the last message of an agent without a process: up to 250 agents are on record.
+RESTING_CHARACTERS = 4000
 # Changes of the timeline within this time are kept and shown together.
 FLUSH_SECONDS = 0.2
 # Characters of an error in a record, which status and lists show.
@@ -192,6 +194,13 @@ class AgentState:
     def _flush_soon(self) -> None:
         if self._flush_timer is None and self.timeline.has_changed:
             self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
+
+    def release(self) -> None:
+        """Keep in memory only what lists show: an agent without a process may be on record for weeks."""
+        self.flush()
+        self.timeline.release()
+        if self.record.last_message:
+            self.record.last_message = self.record.last_message[-RESTING_CHARACTERS:]
 
     def settle_permissions(self, reason: str) -> None:
         """Withdraw every open permission request; the agent is told that it was cancelled."""
