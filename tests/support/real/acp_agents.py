@@ -165,6 +165,8 @@ class GeminiAgent(AcpAgent):
         folder = self.home / ".gemini"
         folder.mkdir()
         (folder / "settings.json").write_text(json.dumps(settings))
+        # In other folders it starts no MCP server and has no mode that asks less.
+        (folder / "trustedFolders.json").write_text(json.dumps({str(self.home): "TRUST_FOLDER"}))
 
     def variables(self) -> dict[str, str]:
         return {"GEMINI_API_KEY": "fake", "GOOGLE_GEMINI_BASE_URL": self.model.url}

@@ -52,6 +52,8 @@ class Step(NamedTuple):
     status: int = 0
     # Whether the answer stops after its first word until `release`.
     stalls: bool = False
+    # Text of the newest message, if the step waits for that: an agent may go on with a turn that is being cancelled.
+    prompt: str = ""
 
 
 class ModelServer:
@@ -118,7 +120,7 @@ class ModelServer:
             self.requests.append(document)
             number = next(self._numbers)
             is_work = any(name in SHELL_TOOLS for name, _ in tools)
-            step = self._next_step() if is_work else Step()
+            step = self._next_step(document) if is_work else Step()
         return step, _turn(step, tools, number, model)
 
     def wait(self, is_wanted: Callable[[], bool]) -> bool:
@@ -133,8 +135,8 @@ class ModelServer:
         finally:
             self.stalled.clear()
 
-    def _next_step(self) -> Step:
-        if not self._steps:
+    def _next_step(self, document: Document) -> Step:
+        if not self._steps or self._steps[0].prompt not in _newest(document):
             return Step()
         return self._steps[0] if self._steps[0].status else self._steps.pop(0)
 
@@ -163,6 +165,12 @@ def _turn(step: Step, tools: list[tuple[str, str]], number: int, model: str) -> 
     if found is None:
         return Turn(number, f"there is no tool {wanted} among {', '.join(names)}", model=model)
     return Turn(number, "", found[0], arguments, found[1], model)
+
+
+def _newest(document: Document) -> str:
+    """The newest message of a request."""
+    messages = document.get("messages") or document.get("contents") or document.get("input") or [""]
+    return json.dumps(messages[-1])
 
 
 def _tools(document: Document) -> Iterator[tuple[str, str]]:
