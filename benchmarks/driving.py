@@ -162,9 +162,10 @@ def records_mb(stage: Stage) -> float:
     for number in range(RECORDS):
         wanted = {"cwd": "/tmp", "title": f"agent {number}", "provider": "echo", "initialPrompt": "hello"}
         call(client, "create_agent", wanted)
-    full.stop()
-    ends = [opened(plain), opened(full)]
-    if (count := len(call(ends[1], "list_agents", {"limit": 2 * RECORDS})["agents"])) != RECORDS:
+    if (count := len(call(client, "list_agents", {"limit": 2 * RECORDS})["agents"])) != RECORDS:
         raise ChainError(f"{count} agents are on record and not {RECORDS}")
-    call(ends[0], "list_agents", {})
+    full.stop()
+    for chain, found in ((plain, 0), (full, 1)):
+        if len(call(opened(chain), "list_agents", {"limit": 1})["agents"]) != found:
+            raise ChainError("the records were not taken up")
     return resident_mb(full.daemon_pid()) - resident_mb(plain.daemon_pid())

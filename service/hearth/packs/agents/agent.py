@@ -224,8 +224,9 @@ class Agent(AgentState):
 
     async def _give_up(self, turn: Turn, session: AgentSession) -> None:
         """Cancel a turn; drop it if the agent does not end it in time."""
-        self.settle_permissions("the turn was cancelled")
+        # Told of the refused permission first, an agent asks its model once more.
         session.cancel()
+        self.settle_permissions("the turn was cancelled")
         request = turn.request
         await asyncio.wait({request}, timeout=CANCEL_SECONDS)
         if not request.done():
@@ -341,7 +342,7 @@ class Agent(AgentState):
 
     def _idle(self) -> None:
         self._idle_timer = None
-        if self.record.is_resumable:
+        if self.record.is_resumable and self.session is not None and self.session.may_rest:
             self._spawn(self._close_idle())
 
     async def _close_idle(self) -> None:

@@ -198,7 +198,7 @@ class AgentState:
     def release(self) -> None:
         """Keep in memory only what lists show: an agent without a process may be on record for weeks."""
         self.flush()
-        self.timeline.release()
+        self.timeline.release(RESTING_CHARACTERS)
         if self.record.last_message:
             self.record.last_message = self.record.last_message[-RESTING_CHARACTERS:]
 

@@ -217,6 +217,9 @@ class AgentService:
         limit = self.settings.wait_timeout if seconds is None else seconds
         found = await waiting.Wait(agent, caller.agent_id, self).run(limit, progress)
         if not found.timed_out:
+            # The next daemon must know what this caller is told.
+            with contextlib.suppress(FileAccessError):
+                await self.store.save_durably(agent.record)
             return found
         _, recent = await self.activity(agent, RECENT)
         sentence = (

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from hearth.errors import AgentError, HearthError
-from hearth.packs.agents import acp
+from hearth.packs.agents import acp, acp_updates
 from hearth.packs.agents.acp_connection import AcpConnection
 from hearth.packs.agents.process.launch import Prepared
 from hearth.packs.agents.providers import Provider
@@ -28,6 +28,9 @@ CANCEL_SECONDS = 2.0
 # For `session/close`: the end of the process follows in any case.
 CLOSE_SECONDS = 1.0
 
+# A history that comes after the answer to `session/load` is over when nothing has come for so long. `OPEN_SECONDS`
+# bounds an agent that never stops.
+HISTORY_QUIET_SECONDS = 0.3
 # Variable by which every process that an agent starts is found at its end: commands have sessions of their own, and
 # stay when their agent is killed. Each process of an agent has a value of its own: its successor may start meanwhile.
 MARK = "HEARTH_AGENT"
@@ -85,9 +88,17 @@ class AgentSession:
         # Known once the session is open: the updates of a session that is being loaded are repetitions.
         self.info: acp.SessionInfo | None = None
         self.has_ended = False
+        # Set by a turn that fails and is ended like any other: Codex tells of a failure by an update only.
+        self._has_failed = False
+        self._heard_at = 0.0
         self._sweeping: asyncio.Future[None] | None = None
         # A turn was given up although the agent had not ended it.
         self.is_stuck = False
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether an idle agent may give this process back."""
+        return self._provider.rests
 
     @property
     def pid(self) -> int:
@@ -140,7 +151,11 @@ class AgentSession:
             return await connection.new_session(cwd, servers)
         if former.can_resume and capabilities is not None and capabilities.resume:
             return await connection.resume_session(former.session_id, cwd, servers)
-        return await connection.load_session(former.session_id, cwd, servers)
+        info = await connection.load_session(former.session_id, cwd, servers)
+        # Gemini CLI, and in part Codex, sends the history after its answer. No update is taken before `info` is set.
+        while (quiet := asyncio.get_running_loop().time() - self._heard_at) < HISTORY_QUIET_SECONDS:
+            await asyncio.sleep(HISTORY_QUIET_SECONDS - quiet)
+        return info
 
     def _last_words(self) -> str:
         words = self._connection.last_words
@@ -150,7 +165,11 @@ class AgentSession:
 
     async def prompt(self, *texts: str) -> acp.TurnEnd:
         """Run one turn until its end. Raises AgentError."""
-        return await self._connection.prompt(self._opened.session_id, *texts)
+        self._has_failed = False
+        end = await self._connection.prompt(self._opened.session_id, *texts)
+        if self._has_failed:
+            raise AgentError("Codex could not go on; its last message says why")
+        return end
 
     def cancel(self) -> None:
         """Ask the agent to end its turn; the answer to the prompt follows. Its permission requests are withdrawn."""
@@ -200,6 +219,9 @@ class AgentSession:
 
     def updated(self, session_id: str, update: dict[str, Any]) -> None:
         """Pass an update of this session on."""
+        self._heard_at = asyncio.get_running_loop().time()
+        if self._provider.tool_client == "codex" and acp_updates.is_system_error(update):
+            self._has_failed = True
         if self.info is not None and session_id == self.info.session_id:
             self.info = acp.after_update(self.info, update)
             self._events.updated(update)
