@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -11,6 +13,7 @@ from hearth.errors import HearthError, Refused
 from hearth.masking import Mask
 from hearth.packs.agents import acp
 from hearth.packs.agents.agent import Agent
+from hearth.packs.agents.identity.directory import Directory
 from hearth.packs.agents.model import AgentRecord, new_agent_id
 from hearth.packs.agents.process.launch import Prepared
 from hearth.packs.agents.process.session import AgentSession, Answer, Launch
@@ -20,6 +23,9 @@ from hearth.packs.agents.timeline_items import TimelineItem
 from hearth.packs.agents.turn import CANCELLED, TERMINATED
 from support.agents.launching import echo_command, environment
 from support.kernel import is_gone
+
+if TYPE_CHECKING:
+    from hearth.packs.agents.service import AgentService
 
 pytestmark = pytest.mark.loops("uvloop")
 
@@ -33,12 +39,13 @@ class Host:
         self.settings = AgentSettings()
         self.folder = folder
         self.sessions: list[AgentSession] = []
+        self.options: tuple[str, ...] = ()
         self.is_free = asyncio.Event()
         self.is_free.set()
 
     async def session_for(self, agent: Agent) -> AgentSession:
         await self.is_free.wait()
-        command = echo_command("--modes", "--state", str(self.folder / "sessions.json"))
+        command = echo_command("--modes", "--state", str(self.folder / "sessions.json"), *self.options)
         launch = Launch(Prepared(tuple(command), environment(), Mask(())), str(self.folder), [])
         self.sessions.append(AgentSession(Provider("echo", "Echo", tuple(command)), agent, launch, LIMITS))
         return self.sessions[-1]
@@ -144,3 +151,29 @@ async def test_an_agent_that_is_killed_as_its_session_opens_stays_closed(host: H
     with pytest.raises(HearthError, match=TERMINATED):
         await starting
     assert agent.is_closed
+
+
+async def test_a_process_that_is_being_ended_still_counts_as_its_agents(host: Host, agent: Agent) -> None:
+    host.options = ("--ignore-eof", "--ignore-term")
+    await agent.start(None)
+    (pid,) = host.pids()
+    directory = Directory(cast("AgentService", SimpleNamespace(agents={agent.id: agent})))
+    killing = asyncio.ensure_future(agent.kill("killed by a client"))
+    while not agent.is_closed:
+        await asyncio.sleep(0)
+    found = directory.processes()
+    await killing
+    # A command below the agent must not count as a person's meanwhile.
+    assert found == {pid: agent.id}
+    assert directory.processes() == {}
+
+
+async def test_a_follower_keeps_what_it_has_not_read_while_the_agent_floods(agent: Agent) -> None:
+    await agent.start(None)
+    with agent.follow() as feed:
+        await agent.prompt("tool read\nflood 5000")
+        while agent.turn:
+            await asyncio.wait({agent.change()})
+        found = feed.take()
+    assert "dropped" not in [each["type"] for each in found]
+    assert "tool" in [each["item"]["kind"] for each in found if each["type"] == "item"]

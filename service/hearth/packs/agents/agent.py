@@ -12,12 +12,11 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hearth.errors import AgentError, HearthError
 from hearth.packs.agents import acp
-from hearth.packs.agents.acp_updates import block_text
 from hearth.packs.agents.agent_state import ERROR_CHARACTERS, AgentHost, AgentState
 from hearth.packs.agents.model import AgentRecord
 from hearth.packs.agents.process.session import CANCEL_SECONDS, AgentSession, Answer, FormerSession
@@ -40,11 +39,12 @@ class Agent(AgentState):
         self.session: AgentSession | None = None
         self.turn: Turn | None = None
         self._lock = asyncio.Lock()
+        self._ending: set[AgentSession] = set()
         self._opening: asyncio.Task[acp.SessionInfo] | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_until = 0.0
         self._is_stopping = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Task[None] | None = None
 
     @property
     def is_busy(self) -> bool:
@@ -53,6 +53,11 @@ class Agent(AgentState):
             return True
         is_lost_with_process = self.session is not None and not self.record.is_resumable
         return is_lost_with_process and time.monotonic() < self._idle_until
+
+    @property
+    def pids(self) -> list[int]:
+        """Pids of the agent's processes, also of those that are being ended: what they run is still the agent's."""
+        return [session.pid for session in (self.session, *self._ending) if session is not None and session.pid]
 
     # --- opening
 
@@ -295,13 +300,9 @@ class Agent(AgentState):
         """Take an update of the session."""
         self.timeline.update(update)
         self._flush_soon()
-        kind = update["sessionUpdate"]
-        if kind in ("current_mode_update", "config_option_update") and self.session is not None:
+        if update["sessionUpdate"] in ("current_mode_update", "config_option_update") and self.session is not None:
             self._take_session_state(self.session)
             self.note_change()
-        elif self._feeds and kind in ("agent_message_chunk", "agent_thought_chunk"):
-            text = block_text(update.get("content"))
-            self.publish({"type": "chunk", "kind": "thought" if "thought" in kind else "message", "text": text})
 
     def permission_asked(self, request: acp.PermissionRequest, answer: Answer) -> None:
         """Have a permission request decided; one outside of a turn is cancelled."""
@@ -343,7 +344,7 @@ class Agent(AgentState):
     def _idle(self) -> None:
         self._idle_timer = None
         if self.record.is_resumable and self.session is not None and self.session.may_rest:
-            self._spawn(self._close_idle())
+            self._closing = asyncio.get_running_loop().create_task(self._close_idle())
 
     async def _close_idle(self) -> None:
         """Give the process back; the next prompt resumes the session."""
@@ -357,13 +358,20 @@ class Agent(AgentState):
     async def _end_process(self) -> None:
         session = self.session
         if session is not None:
+            self._ending.add(session)
             self._drop_session(session)
-            await session.close()
+            try:
+                await session.close()
+            finally:
+                self._ending.discard(session)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def _end_turn_and_process(self) -> None:
+        turn = self.turn
+        if self._opening is not None:
+            self._opening.cancel()
+        await self._end_process()
+        if turn is not None and turn.runner is not None:
+            await asyncio.wait({turn.runner})
 
     def close_record(self, reason: str) -> None:
         """Close the agent for good, without a look at its process."""
@@ -380,22 +388,13 @@ class Agent(AgentState):
         self.settle_permissions(told)
         if not self.is_closed:
             self.close_record(reason)
-        if self._opening is not None:
-            self._opening.cancel()
-        await self._end_process()
-        if turn is not None and turn.runner is not None:
-            await asyncio.wait({turn.runner})
+        await self._end_turn_and_process()
 
     async def stop(self) -> None:
         """End the process because the daemon stops. The record keeps its status, which the next daemon looks at."""
         self._is_stopping = True
         self._stop_idle_timer()
-        turn = self.turn
-        if self._opening is not None:
-            self._opening.cancel()
-        await self._end_process()
-        if turn is not None and turn.runner is not None:
-            await asyncio.wait({turn.runner})
+        await self._end_turn_and_process()
         self.flush()
         for feed in list(self._feeds):
             feed.close()

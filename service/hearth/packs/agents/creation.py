@@ -54,7 +54,8 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
     parent = service.agents.get(caller.agent_id) if caller.agent_id else None
     _check_bounds(service, caller, parent)
     provider = _provider(service, request, parent)
-    service.check_prompt(request.prompt)
+    if request.prompt is not None:
+        service.check_prompt(request.prompt)
     record = AgentRecord(
         id=new_agent_id(),
         provider=provider.name,

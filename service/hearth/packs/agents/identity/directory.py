@@ -35,11 +35,7 @@ class Directory:
 
     def processes(self) -> dict[int, str]:
         """Return the agents' ids by the pids of their processes."""
-        return {
-            agent.session.pid: agent.id
-            for agent in self._service.agents.values()
-            if agent.session is not None and agent.session.pid
-        }
+        return {pid: agent.id for agent in self._service.agents.values() for pid in agent.pids}
 
     def stop_facts(self, agent_id: str) -> "StopFacts":
         """Return what is known of an agent that stops."""
