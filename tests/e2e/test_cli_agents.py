@@ -12,7 +12,7 @@ import pytest
 from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Home, Lines, read
 from e2e.terminal import Terminal
 from hearth.host import processes
-from support.kernel import until
+from support.kernel import is_gone, until
 
 ECHO_AGENT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support/agents/echo_agent.py")
 
@@ -66,6 +66,47 @@ def approval_in(lines: Lines) -> str:
     while b"hearth approve " not in (line := lines.next()):
         assert line, "nothing was asked"
     return line.split(b"hearth approve ")[1].split(b",")[0].decode()
+
+
+# --- the end of the daemon
+
+
+def test_a_stop_asks_about_turns_that_would_be_lost_although_nobody_is_attached(agents: Home) -> None:
+    id = begin(agents, "sleep")
+    for verb in ("stop", "restart"):
+        said = agents.fails(5, verb)
+        assert "1 agent at work, whose turns would be lost (`hearth agents`)" in said
+        assert "--yes" in said
+    assert "1 at work (`hearth agents`)" in agents.ok("status")
+    agents.ok("reload")
+    assert snapshot(agents, id)["status"] == "running"
+    agents.ok("agent", "cancel", id)
+    agents.ok("stop")
+
+
+def test_a_restart_when_quiet_waits_for_the_turn_of_an_agent(agents: Home) -> None:
+    id = begin(agents, "sleep")
+    pid = agents.json("status", "--json")["pid"]
+    assert "no agent at work" in agents.ok("restart", "--when-quiet")
+    until(lambda: "no agent at work" in agents.ok("logs"), "the daemon waits")
+    agents.ok("agent", "send", id, "say done")
+    until(lambda: is_gone(pid), "the daemon has ended")
+    assert agents.run("agent", "send", id, "say more").stdout == "more\n"
+    assert snapshot(agents, id)["lastError"] is None
+
+
+def test_a_pack_that_is_switched_off_takes_its_agents_with_it_and_brings_them_back(agents: Home) -> None:
+    id = begin(agents, "sleep")
+    pid = pid_of(agents, id)
+    agents.ok("pack", "disable", "agents")
+    agents.ok("reload")
+    until(lambda: is_gone(pid), "its process has ended")
+    assert "the pack 'agents' is off" in agents.fails(5, "agents")
+    agents.ok("pack", "enable", "agents")
+    agents.ok("reload")
+    found = snapshot(agents, id)
+    assert (found["status"], "the turn is lost" in str(found["lastError"])) == ("error", True)
+    assert agents.ok("agent", "send", id, "say again") == "again\n"
 
 
 # --- run

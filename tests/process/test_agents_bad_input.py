@@ -99,6 +99,13 @@ def test_a_prompt_of_ten_megabytes_is_refused(tools: AgentTools, scratch: Scratc
     assert tools.wait(agent)["lastMessage"] == "there"
 
 
+def test_nothing_in_a_title_moves_a_cursor(tools: AgentTools) -> None:
+    unsafe = "\x1b[31mred\x1b]0;x\x07 \u202etxt\u2028end"
+    named = tools.create(title=unsafe)["agentId"]
+    prompted = tools.create(f"\x07\n{unsafe}\nsay x")["agentId"]
+    assert [tools.status(each)["title"] for each in (named, prompted)] == ["[31mred ]0;x txt end", "[31mred ]0;x txt"]
+
+
 def test_an_unknown_agent_is_not_found(tools: AgentTools) -> None:
     for tool in ("wait_for_agent", "get_agent_status", "cancel_agent", "kill_agent", "get_agent_activity"):
         assert tools.fails(tool, agentId="a0") == "Agent a0 not found"

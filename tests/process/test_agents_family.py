@@ -1,6 +1,9 @@
 """Agents that create agents, through their real bridges: authority, inheritance, and notices that arrive once."""
 
 import json
+import shlex
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +11,8 @@ from support.agents.home import AgentTools, opened, serve
 from support.clients import Message
 from support.daemon import Scratch
 from support.kernel import until
+
+TESTS = str(Path(__file__).parents[1])
 
 
 @pytest.fixture
@@ -163,6 +168,30 @@ def test_a_cancelled_child_is_no_finished_one(tools: AgentTools) -> None:
     tools.call("cancel_agent", agentId=child)
     assert tools.send(lead, "say next")["lastMessage"] == "next"
     assert notices(tools, lead, child, "finished") == 0
+
+
+def below(tools: AgentTools, agent: str, client: str, path: str, tool: str, **arguments: object) -> str:
+    """The answer to a call that a process below an agent makes by a connection of its own, which shows no token."""
+    call = f"agents__{tool}"
+    script = {
+        "lines": f"from support.clients import LinesClient as C; c = C({path!r}).initialized()",
+        "frames": f"from support.clients import FramesClient as C; c = C({path!r}); c.hello(); c.initialized()",
+        "http": "from types import SimpleNamespace as S; from support.http.clients import LegacyHttp as C;"
+        f" c = C(S(socket={path!r}, own=id)).opened()",
+    }[client]
+    shown = "print(c.call(T, **A)" + (".text())" if client == "http" else ")")
+    text = f"import sys; sys.path.insert(0, {TESTS!r}); {script}; T = {call!r}; A = {arguments!r}; {shown}"
+    return str(tools.send(agent, f"shell {shlex.join([sys.executable, '-c', text])}")["lastMessage"])
+
+
+@pytest.mark.parametrize("client", ["lines", "frames", "http"])
+def test_a_client_of_its_own_gives_an_agent_no_more_authority(tools: AgentTools, scratch: Scratch, client: str) -> None:
+    other, agent = tools.create()["agentId"], tools.create()["agentId"]
+    said = below(tools, agent, client, scratch.socket, "kill_agent", agentId=other)
+    assert f"not a descendant of agent {agent}" in said
+    assert tools.status(other)["status"] == "idle"
+    below(tools, agent, client, scratch.socket, "create_agent", title="mine", background=True)
+    assert [each["parentAgentId"] for each in tools.agents() if each["title"] == "mine"] == [agent]
 
 
 def test_a_claimed_id_without_a_token_is_no_agents(tools: AgentTools, scratch: Scratch) -> None:

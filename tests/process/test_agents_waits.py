@@ -50,6 +50,27 @@ def test_a_wait_ends_when_the_turn_fails(tools: AgentTools) -> None:
     assert tools.status(agent)["lastError"] is None
 
 
+@pytest.mark.parametrize(
+    ("reason", "sentence"),
+    [
+        ("refusal", "the model refused to go on"),
+        ("max_tokens", "the model's limit of tokens"),
+        ("max_turn_requests", "limit of requests to the model"),
+        ("cancelled", "the agent cancelled the turn by itself"),
+    ],
+)
+def test_a_turn_that_the_agent_ends_before_it_is_done_is_no_finished_one(
+    tools: AgentTools, reason: str, sentence: str
+) -> None:
+    found = tools.create(f"say half\nstop {reason}")
+    assert found["status"] == "error"
+    snapshot = tools.status(found["agentId"])
+    assert sentence in snapshot["lastError"]
+    assert snapshot["attentionReason"] == "error"
+    assert tools.send(found["agentId"], "stop a_later_reason\nsay on")["lastMessage"] == "on"
+    assert tools.status(found["agentId"])["status"] == "idle"
+
+
 def test_a_new_prompt_replaces_the_turn_and_tells_those_that_wait(tools: AgentTools, scratch: Scratch) -> None:
     agent = tools.create("sleep", background=True)["agentId"]
     other = opened(scratch)

@@ -118,17 +118,20 @@ async def test_a_person_beside_an_agent_is_a_person(scene: Scene) -> None:
         assert await scene.attribution.attributed(person) is None
 
 
-async def test_a_connection_without_a_token_from_below_an_agent_is_refused_where_there_is_a_policy(
+async def test_a_connection_without_a_token_from_below_an_agent_is_the_agent_s_or_refused_where_there_is_a_policy(
     tmp_path: Path,
 ) -> None:
     ruled, free = Scene(tmp_path / "a", ruled=True), Scene(tmp_path / "b", ruled=False)
     with nested(2) as (root, below), nested(1) as (beside,):
         for scene in (ruled, free):
-            scene.agents.add("a1")
+            scene.agents.add("a1", "dev")
             scene.agents.pids = {root: "a1"}
-            scene.attribution.check_origin(beside, None)
-            scene.attribution.check_origin(below, "hearth-agent-a1")
-        free.attribution.check_origin(below, None)
+            assert scene.attribution.origin(beside, None) is None
+            assert scene.attribution.origin(below, "hearth-agent-a1") is None
+        assert free.attribution.origin(below, None) == ("dev", "a1")
         with pytest.raises(Refused, match="needs the agent's token"):
-            ruled.attribution.check_origin(below, None)
+            ruled.attribution.origin(below, None)
     await asyncio.to_thread(until, lambda: not Path(f"/proc/{below}").exists(), "the processes are gone")
+    # Left at once: nothing tells any more whether it was an agent's.
+    with pytest.raises(Refused, match="needs the agent's token"):
+        free.attribution.origin(below, None)

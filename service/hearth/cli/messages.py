@@ -158,8 +158,12 @@ def ask(obstacle: str, action: str, as_json: bool = False) -> None:
         raise Refused("nothing was done")
 
 
-def ask_about_sessions(control: "ControlConnection", action: str, yes: bool, as_json: bool = False) -> None:
-    """Let the user decide when sessions are attached. Raises Refused for a no, and when no user can be asked.
+def ask_about_sessions(
+    control: "ControlConnection", action: str, yes: bool, as_json: bool = False, ends_turns: bool = True
+) -> None:
+    """Let the user decide when sessions are attached, or agents at work whose turns end with the daemon.
+
+    Raises Refused for a no, and when no user can be asked.
 
     HTTP sessions between two requests outlive the daemon, so their clients notice nothing.
     """
@@ -167,12 +171,18 @@ def ask_about_sessions(control: "ControlConnection", action: str, yes: bool, as_
         return
     from hearth.output import status_lines  # with pathlib, which `hearth version` saves
 
-    attached = [each for each in control.status().get("sessions") or [] if not status_lines.is_idle(each)]
-    if not attached:
+    document = control.status()
+    attached = [each for each in document.get("sessions") or [] if not status_lines.is_idle(each)]
+    turns = int(document.get("turns") or 0) if ends_turns else 0
+    obstacles = [f"{status_lines.count(len(attached), 'session')} attached"] if attached else []
+    if turns:
+        obstacles.append(f"{status_lines.count(turns, 'agent')} at work, whose turns would be lost (`hearth agents`)")
+    if not obstacles:
         return
-    for line in status_lines.session_lines(attached, time.time(), width()):
-        click.echo(line, err=True)
-    ask(f"{status_lines.count(len(attached), 'session')} attached", action, as_json)
+    if attached:
+        for line in status_lines.session_lines(attached, time.time(), width()):
+            click.echo(line, err=True)
+    ask(" and ".join(obstacles), action, as_json)
 
 
 def stop_daemon(control: "ControlConnection", daemon: "RunningDaemon", restart: bool, seconds: float) -> None:

@@ -9,7 +9,7 @@ import asyncio
 from hearth.errors import Refused
 from hearth.hub.agent_directory import ProcessOwner
 from hearth.hub.hub import Hub
-from hearth.hub.sessions import Session
+from hearth.hub.sessions import Proven, Session
 from hearth.hub.sinks import NullSink
 
 # Wire of the session that stands for an agent without one.
@@ -31,8 +31,7 @@ class Attribution:
         if owner.agent is None or owner.sessions:
             return next(iter(owner.sessions), None)
         stand_in = Session(NullSink(), _PROCESS)
-        identity = self._hub.agents.identity(owner.agent) if self._hub.agents else None
-        self._hub.policy.prove(stand_in, (identity.role if identity else None, owner.agent))
+        self._hub.policy.prove(stand_in, self._proven(owner.agent))
         return stand_in
 
     async def agent_above(self, pid: int | None) -> str | None:
@@ -65,20 +64,31 @@ class Attribution:
                 owned.setdefault(each, []).append(session)
         return ProcessOwner(next((owned[each] for each in family if each in owned), []))
 
-    def check_origin(self, pid: int | None, token: str | None) -> None:
-        """Raise Refused for a connection without a token from below an agent, which has one.
+    def origin(self, pid: int | None, token: str | None) -> Proven | None:
+        """Return the agent that a connection without a token comes from below; None for any other connection.
+
+        With a policy such a connection is refused: its agent has a token. Without one it acts as the agent, whose own
+        client may have Hearth in its config, too. Raises Refused.
 
         Reads /proc in the loop, a millisecond, and only while there are agents: a session must not begin before.
         """
-        if self._hub.policy.guard is None or token is not None or pid is None:
-            return
-        sessions = [session for session in self._hub.sessions if session.is_agent and session.pid is not None]
-        agents = self._agents()
+        if token is not None or pid is None:
+            return None
+        is_ruled, agents = self._hub.policy.guard is not None, self._agents()
+        sessions = [each for each in self._hub.sessions if is_ruled and each.is_agent and each.pid is not None]
         if not sessions and not agents:
-            return
+            return None
         family, clients = _relatives(pid, [(session.pid or 0, session.wire == "frames") for session in sessions])
+        if not is_ruled and family:
+            agent = next((agents[each] for each in family if each in agents), None)
+            return self._proven(agent) if agent else None
         if not family or not {*family}.isdisjoint({*clients, *(session.pid for session in sessions), *agents}):
             raise Refused("a process below an agent needs the agent's token: `--token-file PATH` of the bridge")
+        return None
+
+    def _proven(self, agent: str) -> Proven:
+        identity = self._hub.agents.identity(agent) if self._hub.agents else None
+        return identity.role if identity else None, agent
 
     def _agents(self) -> dict[int, str]:
         return self._hub.agents.processes() if self._hub.agents else {}

@@ -101,7 +101,7 @@ class DaemonControl:
         # Soon, not now: the answer has to be written first.
         if restart and when_quiet:
             loop.call_soon(self._services.shut_down_when_quiet, "it was asked to restart when quiet")
-            return "shutting down as soon as no call is in flight"
+            return "shutting down as soon as no call is in flight and no agent at work"
         loop.call_soon(self._services.shut_down, "it was asked to", restart)
         return "shutting down"
 

@@ -218,6 +218,7 @@ class Daemon:
             "httpLost": self._acceptor.ports.lost(),
             "degraded": None,
             **({"policy": found} if (found := self.policy.describe()) else {}),
+            **self.packs.describe(),
             **self.hub.describe(),
         }
 
@@ -264,6 +265,7 @@ class Daemon:
         self._settings = settings
         logging.getLogger().setLevel(settings.log_level.upper())
         self.hub.apply(settings)
+        self.packs.adapt()
         self._acceptor.adapt(settings)
         # The next tick was scheduled with the former interval.
         self._tick()
@@ -319,7 +321,7 @@ class Daemon:
         """Begin the shutdown as soon as no client waits for an answer; bridges then reconnect at once."""
         if not self._waiting_for_quiet:
             self._waiting_for_quiet = True
-            log.info("%s: shutting down as soon as no call is in flight", reason)
+            log.info("%s: shutting down as soon as no call is in flight and no agent at work", reason)
             self._upkeep.end_when_quiet(reason)
 
     def welcome(self, wire: ClientConnection) -> None:

@@ -134,9 +134,9 @@ class FrameConnection(LimitedConnection):
         hub = self._services.hub
         claimed = control.string(header, "role")
         token = control.string(header, "roleToken")
-        self._services.policy.check_origin(self._pid, token)
+        origin = self._services.policy.origin(self._pid, token)
         agent = control.string(header, "agentId")
-        proven = hub.policy.admit(claimed, token, agent)
+        proven = hub.policy.admit(claimed, token, agent, origin)
         session = self.session = hub.open_session(
             self,
             "frames",

@@ -5,6 +5,7 @@ import asyncio
 from hearth.daemon.client_limits import LimitedConnection
 from hearth.daemon.services import DaemonServices
 from hearth.errors import MessageError, UpstreamError
+from hearth.hub.sessions import Proven
 from hearth.mcp import versions
 from hearth.wire import json
 from hearth.wire.lines import Item, LineDecoder
@@ -20,7 +21,12 @@ class LineConnection(LimitedConnection):
     """Connection that speaks lines, and the client sink of its session. Tags have no meaning here."""
 
     def __init__(
-        self, services: DaemonServices, transport: asyncio.Transport, pid: int | None, name: str = "lines"
+        self,
+        services: DaemonServices,
+        transport: asyncio.Transport,
+        pid: int | None,
+        name: str = "lines",
+        origin: Proven | None = None,
     ) -> None:
         super().__init__(services, transport, f"the client with pid {pid}")
         self._decoder = LineDecoder(services.config.message_limit, flatten=False)
@@ -28,7 +34,7 @@ class LineConnection(LimitedConnection):
         self._draining = False
         self._end_by = 0.0
         self._check: asyncio.TimerHandle | None = None
-        self.session = services.hub.open_session(self, name)
+        self.session = services.hub.open_session(self, name, proven=origin or (None, None))
         self.session.identify(pid)
 
     def data_received(self, data: bytes) -> None:

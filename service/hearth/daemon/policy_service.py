@@ -46,7 +46,7 @@ class PolicyService:
         self._hub = hub
         self._attribution = Attribution(hub)
         self.attributed = self._attribution.attributed
-        self.check_origin = self._attribution.check_origin
+        self.origin = self._attribution.origin
         self._path = places.policy_file()
         self._file = ConfigFile(self._path, None, self._changed)
         # Problem of the file, while an older policy is in force.

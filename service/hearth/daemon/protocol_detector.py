@@ -126,14 +126,14 @@ class ProtocolDetector(asyncio.Protocol):
     def _become_lined(self, ended: bool) -> None:
         try:
             self._acceptor.check_room()
-            self._services.policy.check_origin(self._peer.pid, None)
+            origin = self._services.policy.origin(self._peer.pid, None)
         except Refused as exc:
             if not isinstance(exc, NoRoom):
                 log.info("a connection is refused: %s", exc)
                 COUNTERS.connections_refused += 1
             self._end(messages.error(None, versions.INTERNAL_ERROR, str(exc)) + b"\n")
         else:
-            self._become(LineConnection(self._services, self._transport, self._peer.pid), ended)
+            self._become(LineConnection(self._services, self._transport, self._peer.pid, origin=origin), ended)
 
     def _become_http(self) -> None:
         """Hand over to HTTP. Loading its package takes a moment the first time; others are served meanwhile."""

@@ -143,8 +143,8 @@ class Upkeep:
             self._daemon.shut_down(f"nobody was there for {idle:g} s", reconnect=True)
 
     def end_when_quiet(self, reason: str) -> None:
-        """Begin the shutdown as soon as no call is in flight."""
-        if self._daemon.hub.in_flight and not self._daemon.is_ending:
+        """Begin the shutdown as soon as no call is in flight and no agent at work."""
+        if (self._daemon.hub.in_flight or self._daemon.packs.turns) and not self._daemon.is_ending:
             self._loop.call_later(QUIET_LOOK_SECONDS, self.end_when_quiet, reason)
         else:
             self._daemon.shut_down(reason, reconnect=True)

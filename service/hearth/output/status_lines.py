@@ -60,6 +60,7 @@ def _facts(document: Document) -> list[str]:
         "HTTP lost": ", ".join(lost_ports(document)),
         "config": document.get("configPath"),
         "servers in": document.get("containment"),
+        "agents": f"{turns} at work (`hearth agents`)" if (turns := int(document.get("turns") or 0)) else None,
         "degraded": document.get("degraded"),
         "config refused": document.get("configError"),
         "policy": _policy_sentence(document.get("policy")),

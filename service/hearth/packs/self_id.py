@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hearth.masking import UNSAFE
 from hearth.packs.agent_access import caller_of
 from hearth.packs.agents.model import TITLE_CHARACTERS, AgentRecord
+from hearth.packs.agents.turn import on_one_line
 from hearth.upstreams import threads
 from hearth.upstreams.pack_api import Arguments, CallContext, Pack, PackTool, ToolError
 
@@ -67,8 +67,7 @@ class SelfIdPack(Pack):
 
     async def _set_title(self, context: CallContext, arguments: Arguments) -> dict[str, Any]:
         record = caller_of(self._services, context)
-        # One line of a table: blanks of any kind are spaces, and nothing in it moves a cursor.
-        title = " ".join(UNSAFE.sub(" ", arguments["title"]).split())
+        title = on_one_line(arguments["title"])
         if not 1 <= len(title) <= TITLE_CHARACTERS:
             raise ToolError(f"NOT_ALLOWED: a title has 1 to {TITLE_CHARACTERS} characters, not {len(title)}")
         record.title, record.has_own_title = title, True

@@ -252,6 +252,12 @@ class Commands(Turn):
         while not self.cancelled.wait(1 / POURS_PER_SECOND):
             self.agent.client.write(portion)
 
+    def shell(self, command):
+        """Run a command as its own tools would, in a session of its own."""
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        done = subprocess.run(command, check=False, shell=True, start_new_session=True, text=True, **pipes)
+        self.say(done.stdout)
+
     def huge(self, size):
         self.say("x" * int(size))
 

@@ -24,8 +24,9 @@ from hearth.paths import Places
 def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: bool) -> None:
     """Let the daemon finish its calls, stop its MCP servers and go. Waits until its process has gone.
 
-    When somebody is attached it says who and asks. Bridges survive: the next call of any of them lights a
-    new daemon. When nothing runs there is nothing to do, and nothing is woken.
+    When somebody is attached it says who and asks; also when agents are at work, because their turns are
+    lost. Bridges survive: the next call of any of them lights a new daemon. When nothing runs there is nothing
+    to do, and nothing is woken.
 
     \b
     Examples:
@@ -52,7 +53,8 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: boo
 @click.command(short_help="Replace the daemon, or one server.")
 @click.argument("server", required=False, shell_complete=daemon_choice.complete_server)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
-@click.option("--when-quiet", is_flag=True, help="Go when no call is in flight, and do not wait for that.")
+@click.option("--when-quiet", is_flag=True,
+              help="Go when no call is in flight and no agent at work, and do not wait for that.")  # fmt: skip
 @click.option("--all", "everyone", is_flag=True, help="Every daemon of yours that runs from this installation.")
 @click.option("--timeout", type=Number(min=0), default=60, show_default=True,
               help="Seconds to wait for the daemon's end.")  # fmt: skip
@@ -63,9 +65,10 @@ def restart(
 ) -> None:
     """Send the daemon away and have every attached bridge come back at once, which lights a new one.
 
-    For a new version of Hearth, say. Bridges repeat what was not answered; agents notice nothing. With
-    nobody attached it stays out until the next bridge, or, where a service manager holds the socket, the next
-    connection. A port that was asked for with `hearth serve` is gone until that is typed again.
+    For a new version of Hearth, say. Bridges repeat what was not answered; their clients notice nothing. Turns of
+    agents that Hearth runs (`hearth agents`) are lost; --when-quiet waits for their end. With nobody attached it
+    stays out until the next bridge, or, where a service manager holds the socket, the next connection. A port that
+    was asked for with `hearth serve` is gone until that is typed again.
 
     With SERVER only that server's processes end, when their calls in flight are done; the next call starts it again,
     whatever it failed at before. For one that was given up, or that hangs.
@@ -152,7 +155,7 @@ def reload(places: Places, yes: bool, as_json: bool) -> None:
         _say(as_json, False, "hearth is not running: it reads the config when it is lit.")
         return
     with daemon.control() as control:
-        ask_about_sessions(control, "reload", yes, as_json)
+        ask_about_sessions(control, "reload", yes, as_json, ends_turns=False)
         ok, message = control.reload()
     if not ok:
         raise ConfigError(message.splitlines() or ["the daemon refused the config and did not say why"])

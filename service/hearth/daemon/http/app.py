@@ -76,8 +76,8 @@ class Request:
     def prove_role(self) -> None:
         """Check the token of a role or of an agent, or the claim of a role that needs one. Raises Refused."""
         token = self.headers.get("hearth-role-token")
-        self.app.services.policy.check_origin(self.connection.peer.pid, token)
-        self._proven = self.app.hub.policy.admit(self._claim("role"), token, self._claim("agent"))
+        origin = self.app.services.policy.origin(self.connection.peer.pid, token)
+        self._proven = self.app.hub.policy.admit(self._claim("role"), token, self._claim("agent"), origin)
 
     def first(self, name: str) -> str | None:
         """Return the first value of a query parameter."""

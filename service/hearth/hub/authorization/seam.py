@@ -62,12 +62,15 @@ class PolicySeam:
         self._router.may_send = guard.may_send if guard else None
         self.changed()
 
-    def admit(self, role: str | None, token: str | None, agent: str | None = None) -> Proven:
+    def admit(
+        self, role: str | None, token: str | None, agent: str | None = None, origin: Proven | None = None
+    ) -> Proven:
         """Return the role and agent id that a new session's token proves. Raises Refused.
 
-        `role` and `agent` are what its client claims. Without a policy only an agent's token proves something.
+        `role` and `agent` are what its client claims; `origin` is what its process proves. Without a policy only an
+        agent's token or process proves something.
         """
-        proven = proven_by(self.agents(), token)
+        proven = proven_by(self.agents(), token) or origin
         if self.guard:
             proven = self.guard.admit(role, token, proven)
         role_name, agent_id = proven or (None, None)

@@ -94,6 +94,15 @@ class PermissionRequest(NamedTuple):
     options: tuple[PermissionOption, ...]
 
 
+_UNFINISHED = {
+    "max_tokens": "the turn reached the model's limit of tokens (max_tokens); a prompt such as `go on` continues it",
+    "max_turn_requests": "the turn reached the agent's limit of requests to the model (max_turn_requests); a prompt"
+    " such as `go on` continues it",
+    "refusal": "the model refused to go on (refusal); word the prompt in another way",
+    "cancelled": "the agent cancelled the turn by itself",
+}
+
+
 class TurnEnd(NamedTuple):
     """End of a turn: `end_turn`, `max_tokens`, `max_turn_requests`, `refusal`, `cancelled` or a later reason.
 
@@ -102,6 +111,11 @@ class TurnEnd(NamedTuple):
 
     stop_reason: str
     usage: dict[str, float]
+
+    @property
+    def problem(self) -> str | None:
+        """Sentence about a turn that the agent ended before it was done; None for one that is."""
+        return _UNFINISHED.get(self.stop_reason)
 
 
 # --- params of requests and notifications to the agent

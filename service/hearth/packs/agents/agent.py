@@ -211,6 +211,7 @@ class Agent(AgentState):
         try:
             end = await request
             self.record.usage = {**(self.record.usage or {}), **end.usage} or None
+            error = error or end.problem
         except asyncio.CancelledError:
             # Given up: by `_give_up`, the only place that cancels it.
             pass

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hearth.errors import HearthError, Refused
-from hearth.masking import UNSAFE
 from hearth.packs.agents import providers
 from hearth.packs.agents.agent import Agent
 from hearth.packs.agents.identity import authority
@@ -21,6 +20,7 @@ from hearth.packs.agents.model import TITLE_CHARACTERS, AgentRecord, Worktree, n
 from hearth.packs.agents.providers import Provider
 from hearth.packs.agents.timeline import Timeline
 from hearth.packs.agents.tools import payloads
+from hearth.packs.agents.turn import on_one_line
 from hearth.paths import home_dir
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _labels(request: CreateRequest, parent: Agent | None) -> dict[str, str]:
 
 
 def _title(title: str) -> str:
-    found = " ".join(UNSAFE.sub(" ", title).split())
+    found = on_one_line(title)
     if not found or len(found) > TITLE_CHARACTERS:
         raise Refused(f"a title has 1 to {TITLE_CHARACTERS} characters")
     return found

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import logging
 import os
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hearth.errors import AgentError, FileAccessError, HearthError, Refused
@@ -60,8 +60,8 @@ SELF_ID = "self-id"
 class AgentService:
     """Agents of one daemon, from `start` to `stop`. Implements `AgentHost` for its agents."""
 
-    def __init__(self, services: "PackServices") -> None:
-        self._services = services
+    def __init__(self, services: "PackServices", former: "Awaitable[None] | None" = None) -> None:
+        self._services, self._former = services, former
         self.hub = services.hub
         self.places = services.places
         self.agents: dict[str, Agent] = {}
@@ -87,6 +87,8 @@ class AgentService:
             raise
 
     async def _start(self) -> None:
+        if self._former:
+            await self._former
         self.tokens.remove_former()
         records = self.store.load()
         self.delivery = NoticeDelivery(self)
@@ -297,8 +299,6 @@ class AgentService:
     def _answered(self, agent: Agent) -> None:
         if not agent.asked():
             self.delivery.notices.settled(agent.id, "permission")
-
-    # --- pruning
 
     async def prune(
         self, caller: AgentCaller, force: bool = False, agent: Agent | None = None

@@ -61,10 +61,14 @@ class TurnRoom:
                 self._agents.add(agent.id)
 
 
+def on_one_line(title: str) -> str:
+    """Return a title for a line of a table: blanks of any kind are spaces, and nothing in it moves a cursor."""
+    return " ".join(UNSAFE.sub(" ", title).split())
+
+
 def title_of(text: str) -> str | None:
     """Return the first line of a prompt as a title."""
-    lines = (" ".join(UNSAFE.sub(" ", line).split()) for line in text.splitlines())
-    line = next(filter(None, lines), "")
+    line = next((line for each in text.splitlines() if (line := on_one_line(each))), "")
     if len(line) <= TITLE_CHARACTERS:
         return line or None
     return line[: TITLE_CHARACTERS - 1].rstrip() + "…"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOST_TURN = "the daemon ended during the turn, which is lost; send the prompt again"
+LOST_TURN = "the daemon ended during the turn, or its pack was switched off: the turn is lost; send the prompt again"
 LOST_PROCESS = "its process ended with the daemon, and no other one can continue its session"
 
 
