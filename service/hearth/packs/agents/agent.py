@@ -101,8 +101,7 @@ class Agent(AgentState):
             raise AgentError(TERMINATED if self.is_closed else "the daemon shuts down")
 
     def _take_session_state(self, session: AgentSession) -> None:
-        info = session.info
-        if info is not None:
+        if (info := session.info) is not None:
             self.record.modes = list(info.modes)
             self.record.mode = info.current_mode
             self.record.model = info.model

@@ -31,6 +31,8 @@ CLOSE_SECONDS = 1.0
 # A history that comes after the answer to `session/load` is over when nothing has come for so long. `OPEN_SECONDS`
 # bounds an agent that never stops.
 HISTORY_QUIET_SECONDS = 0.3
+# Part of the last message of Codex that says why it failed.
+REASON_CHARACTERS = 1000
 # Variable by which every process that an agent starts is found at its end: commands have sessions of their own, and
 # stay when their agent is killed. Each process of an agent has a value of its own: its successor may start meanwhile.
 MARK = "HEARTH_AGENT"
@@ -90,6 +92,7 @@ class AgentSession:
         self.has_ended = False
         # Set by a turn that fails and is ended like any other: Codex tells of a failure by an update only.
         self._has_failed = False
+        self._last_text = ""
         self._heard_at = 0.0
         self._sweeping: asyncio.Future[None] | None = None
         # A turn was given up although the agent had not ended it.
@@ -165,10 +168,10 @@ class AgentSession:
 
     async def prompt(self, *texts: str) -> acp.TurnEnd:
         """Run one turn until its end. Raises AgentError."""
-        self._has_failed = False
+        self._has_failed, self._last_text = False, ""
         end = await self._connection.prompt(self._opened.session_id, *texts)
         if self._has_failed:
-            raise AgentError("Codex could not go on; its last message says why")
+            raise AgentError(f"Codex could not go on: {self._last_text or 'it does not say why'}")
         return end
 
     def cancel(self) -> None:
@@ -220,8 +223,10 @@ class AgentSession:
     def updated(self, session_id: str, update: dict[str, Any]) -> None:
         """Pass an update of this session on."""
         self._heard_at = asyncio.get_running_loop().time()
-        if self._provider.tool_client == "codex" and acp_updates.is_system_error(update):
-            self._has_failed = True
+        if self._provider.tool_client == "codex":
+            self._has_failed = self._has_failed or acp_updates.is_system_error(update)
+            if update["sessionUpdate"] == "agent_message_chunk":
+                self._last_text = acp_updates.block_text(update.get("content"))[:REASON_CHARACTERS].strip()
         if self.info is not None and session_id == self.info.session_id:
             self.info = acp.after_update(self.info, update)
             self._events.updated(update)
