@@ -1,6 +1,7 @@
 """Agents under a policy: roles of children, permission requests as approvals, and modes that never ask."""
 
 import json
+import sys
 
 import pytest
 
@@ -10,6 +11,7 @@ from support.clients import Message
 from support.daemon import Scratch
 from support.kernel import until
 from support.policies import Team
+from support.scripted_daemon import SCRIPT
 
 POLICY = """
 default_role = "boss"
@@ -218,3 +220,32 @@ def test_a_lead_works_with_three_children_in_three_worktrees(tools: AgentTools, 
     told(tools, lead, second)
     assert notices(tools, lead, second, "needs permission") == 0
     assert notices(tools, lead, second, "finished") == 1
+
+
+STOPS = """
+[[stop_checks]]
+kind = "task_done"
+roles = ["dev"]
+message = "finish your task first"
+"""
+# Where `shell` of the agent runs it: below the agent's process, as its client would run a hook.
+HOOK = 'echo \'{{"session_id":"s","cwd":"{}"}}\' | {} -I -S {} hook stop --client claude'
+
+
+def test_the_stop_check_holds_a_child_until_its_task_is_done(scratch: Scratch) -> None:
+    Team(scratch, POLICY.replace('tools = ["agents__*"]', 'tools = ["agents__*", "team__*"]') + STOPS)
+    scratch.write_config(config(scratch, "--modes", packs=("agents", "team")))
+    scratch.start()
+    tools = opened(scratch)
+    lead, child = lead_and_child(tools, "say ready")
+    until(lambda: tools.status(child)["status"] == "idle", "the child is idle")
+    hook = f"shell {HOOK.format(scratch.home, sys.executable, SCRIPT)}"
+    assert "decision" not in (tools.send(child, hook)["lastMessage"] or ""), "without a task nothing is known"
+    task = {"subject": "login", "owner": child}
+    created = json.loads(tools.send(lead, f"mcp team__task_create {json.dumps(task)}")["lastMessage"])
+    blocked = json.loads(tools.send(child, hook)["lastMessage"])
+    assert blocked["decision"] == "block"
+    assert "finish your task first" in blocked["reason"]
+    done = {"task_id": created["task"]["id"], "status": "completed"}
+    tools.send(child, f"mcp team__task_update {json.dumps(done)}")
+    assert "block" not in (tools.send(child, hook)["lastMessage"] or "")
