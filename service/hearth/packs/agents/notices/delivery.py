@@ -54,6 +54,7 @@ class NoticeDelivery:
         elif parent_id not in self._telling and parent.turn is None and not self._service.is_stopping:
             self._telling.add(parent_id)
             task = self._service.spawn(self._tell(parent))
+            # For a task that is cancelled before its first step.
             task.add_done_callback(lambda _: self._telling.discard(parent_id))
 
     async def _tell(self, parent: "Agent") -> None:
@@ -70,3 +71,6 @@ class NoticeDelivery:
         except HearthError as exc:
             # Tried again with the end of any turn, and by the next daemon.
             log.info("notices wait agent=%s reason=%s", parent.id, exc)
+        finally:
+            # At once: a turn that ends in this step of the loop tells the parent again.
+            self._telling.discard(parent.id)

@@ -12,6 +12,7 @@ The rules:
 """
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import time
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from hearth.errors import HearthError, NoRoom, Refused
 from hearth.hub.authorization.pending import Approver, Asker, Pending, PendingCall, PendingItem, Settlement
 from hearth.hub.sessions import agent_principal
+from hearth.masking import everywhere
 from hearth.packs.agents import acp
 from hearth.packs.agents.permissions.tool_uses import ToolUse, is_own_tool, uses_of
 from hearth.packs.agents.process.session import Answer
@@ -77,6 +79,7 @@ class OpenPermission:
         self.item = item
         self.id = item.id
         self.created = time.time()
+        self._input = _shown(request.tool_call.get("rawInput"))
         self._answer = answer
         self.task: asyncio.Task[None] | None = None
         # False while the policy decides, and nobody waits for an answer of anybody.
@@ -107,14 +110,13 @@ class OpenPermission:
             for option in self.request.options
             if option.kind in ("allow_once", "reject_once", "reject_always")
         ]
-        raw = call.get("rawInput")
         return {
             "id": self.id,
             "provider": self.agent.record.provider,
             "name": acp.tool_name(call) or (kind if isinstance(kind, str) else "tool"),
             "kind": _KINDS.get(str(kind), "tool"),
             "title": title[:SHOWN_CHARACTERS] if isinstance(title, str) else None,
-            "input": _shown(raw),
+            "input": self._input,
             "actions": actions,
         }
 
@@ -220,12 +222,17 @@ class Permissions:
 
         asker = self._asker(agent, agent.record.role or guard.policy.default_role)
         allowed, reason = True, ""
-        for use in uses:
-            allowed, reason = await guard.obtain(
-                asker, None, use.tool, use.arguments, None, asked, "permission", must_ask=not is_known
-            )
-            if not allowed:
-                break
+        try:
+            for use in uses:
+                allowed, reason = await guard.obtain(
+                    asker, None, use.tool, use.arguments, None, asked, "permission", must_ask=not is_known
+                )
+                if not allowed:
+                    break
+        except Exception:
+            # The agent must be answered, whatever fails.
+            log.exception("unhandled exception while deciding a permission agent=%s", agent.id)
+            allowed, reason = False, "the decision failed; `hearth logs` has the reason"
         holder.task = None
         self._reply(holder, allowed, reason)
         agent.note_change()
@@ -265,12 +272,15 @@ def _unknown(request: acp.PermissionRequest) -> ToolUse:
 
 
 def _shown(raw: object) -> object:
-    """Return the raw input of a tool, or its size where it is too long."""
+    """Return the raw input of a tool without secrets, or its size where it is too long."""
     from hearth.wire import json
 
     if raw is None:
         return None
     encoded = json.dumps(raw)
     if len(encoded) <= SHOWN_CHARACTERS:
-        return raw if isinstance(raw, dict) else {"value": raw}
+        # A number that is a secret leaves no JSON behind.
+        with contextlib.suppress(HearthError, ValueError):
+            shown = json.loads(everywhere(encoded.decode()).encode())
+            return shown if isinstance(shown, dict) else {"value": shown}
     return {"bytes": len(encoded), "sha256": hashlib.sha256(encoded).hexdigest()}
