@@ -41,6 +41,11 @@ class Directory:
             if agent.session is not None and agent.session.pid
         }
 
+    def marks(self) -> dict[str, str]:
+        """Return the agents' ids by the values of MARK in their processes' environments."""
+        agents = self._service.agents.values()
+        return {agent.session.mark: agent.id for agent in agents if agent.session is not None}
+
     def stop_facts(self, agent_id: str) -> "StopFacts":
         """Return what is known of an agent that stops."""
         from hearth.packs.team.stop_facts import AgentStopFacts
