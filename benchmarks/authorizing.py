@@ -29,7 +29,7 @@ WITHOUT_AUDIT = "\n[audit]\nenabled = false\n"
 # Approvals that wait, and the sessions that asked: one may have 20 of them at most.
 WAITING, ASKERS = 100, 10
 # Chains that are the same differ by a twentieth, for as long as their processes live.
-TWINS = 5
+TWINS = 8
 
 
 def policy_actions(stage: Stage, calls: int) -> dict[str, Action]:

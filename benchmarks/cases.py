@@ -12,6 +12,7 @@ from chain import BOTH_ERAS, ECHO, FLOODING, MODERN, PYTHON, SWIFT, HearthChain,
 from client import INITIALIZE, ChainError, request
 from deciding import RULES, decision_actions
 from driving import RECORDS, agent_actions, record_memory_actions
+from driving import flood_actions as agent_flood_actions
 from hooking import hook_actions
 from measure import Action, Group, Line, milliseconds
 from searching import TOOLS, find_actions, index_actions, question_actions
@@ -78,6 +79,7 @@ LINES = [
     Line("audit of one call after another, p50", "policy", "allowed", "allowed, no audit", 1.1),
     Line(f"one call after another beside {WAITING} that wait for approval, p50", "pending", "waiting", "none", 1.1),
     Line("`create_agent` of an echo agent, first chunk", "agents", "create_agent", "direct", 1.5),
+    Line("prompt to an agent beside 10,000 updates a second", "agents flood", "among updates", "alone", 1.5),
     Line(f"{RECORDS} idle agents on record, resident in the daemon", "agent records", "idle", None, 2.0),
     Line("bridge, resident", "memory", "bridge", None, 11.0),
     Line(f"daemon, resident, 1 upstream, {SESSIONS} sessions", "memory", "daemon", None, 30.0),
@@ -115,6 +117,7 @@ def groups(stage: Stage) -> dict[str, Group]:
         "policy": Group("µs", policy_actions(stage, POLICY_CALLS), POLICY_ROUNDS, WARMUP_ROUNDS),
         "pending": Group("µs", pending_actions(stage, POLICY_CALLS), POLICY_ROUNDS, WARMUP_ROUNDS),
         "agents": Group("ms", agent_actions(stage), START_ROUNDS, WARMUP_ROUNDS),
+        "agents flood": Group("ms", agent_flood_actions(stage), LIST_ROUNDS, WARMUP_ROUNDS),
         "agent records": Group("MB", record_memory_actions(stage), rounds=3, warmup=0),
         "memory": Group("MB", memory_actions(stage), rounds=3, warmup=0),
     }

@@ -17,6 +17,8 @@ from hearth.packs.agents.acp_connection import AcpConnection
 
 AGENT = os.path.abspath(os.path.join(HERE, "..", "tests", "support", "agents", "echo_agent.py"))
 RECORDS = 100
+PROMPTS = 20
+UPDATES_A_SECOND = 10_000
 # Far above what a message of the agent has.
 LIMITS = (1 << 20, 1 << 20)
 
@@ -66,6 +68,31 @@ def created(client: Client) -> float:
         raise ChainError(f"the agent said {found}")
     call(client, "kill_agent", {"agentId": found["agentId"]})
     return passed
+
+
+def flood_actions(stage: Stage) -> dict[str, Action]:
+    """A prompt to one agent, alone and while another one sends ten thousand updates a second."""
+    client = opened(with_agents(HearthChain(stage, "agents-flood", ECHO), stage))
+    wanted = {"cwd": "/tmp", "provider": "echo", "initialPrompt": "hello"}
+    calm, noisy = (call(client, "create_agent", {**wanted, "title": name})["agentId"] for name in ("calm", "noisy"))
+
+    def prompts() -> float:
+        times = []
+        for _ in range(PROMPTS):
+            begin = perf_counter_ns()
+            call(client, "send_agent_prompt", {"agentId": calm, "prompt": "hello"})
+            times.append(milliseconds(begin))
+        return sorted(times)[PROMPTS // 2]
+
+    def among_floods() -> float:
+        flood = {"agentId": noisy, "prompt": f"pour {UPDATES_A_SECOND}", "background": True}
+        call(client, "send_agent_prompt", flood)
+        try:
+            return prompts()
+        finally:
+            call(client, "cancel_agent", {"agentId": noisy})
+
+    return {"among updates": among_floods, "alone": prompts}
 
 
 class FirstChunk:
@@ -135,9 +162,10 @@ def records_mb(stage: Stage) -> float:
     for number in range(RECORDS):
         wanted = {"cwd": "/tmp", "title": f"agent {number}", "provider": "echo", "initialPrompt": "hello"}
         call(client, "create_agent", wanted)
-    full.stop()
-    ends = [opened(plain), opened(full)]
-    if (count := len(call(ends[1], "list_agents", {})["agents"])) != RECORDS:
+    if (count := len(call(client, "list_agents", {"limit": 2 * RECORDS})["agents"])) != RECORDS:
         raise ChainError(f"{count} agents are on record and not {RECORDS}")
-    call(ends[0], "list_agents", {})
+    full.stop()
+    for chain, found in ((plain, 0), (full, 1)):
+        if len(call(opened(chain), "list_agents", {"limit": 1})["agents"]) != found:
+            raise ChainError("the records were not taken up")
     return resident_mb(full.daemon_pid()) - resident_mb(plain.daemon_pid())

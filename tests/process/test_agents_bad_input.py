@@ -1,6 +1,8 @@
 """Bad input: each mistake is a sentence for its own caller, no other agent is delayed, and nothing is left behind."""
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -217,6 +219,41 @@ def test_a_worktree_goes_with_an_agent_that_could_not_be_created(
     tools.fails("create_agent", cwd=str(repository), provider="dies", worktreeName="gone", baseBranch="main")
     nothing_left(tools, scratch)
     assert tools.create(cwd=str(repository), worktreeName="gone", baseBranch="main")["status"] == "idle"
+
+
+def test_a_worktree_goes_with_a_call_that_is_cancelled_while_git_makes_it(
+    scratch: Scratch, repository: Path, tmp_path: Path
+) -> None:
+    # The real git, which waits before it makes a worktree until the test lets it go.
+    git, begun, go, done = tmp_path / "bin" / "git", tmp_path / "begun", tmp_path / "go", tmp_path / "done"
+    git.parent.mkdir()
+    real = shutil.which("git")
+    git.write_text(
+        f'#!/bin/sh\ncase "$*" in *"worktree add"*) : > {begun}; while [ ! -e {go} ]; do sleep 0.02; done\n'
+        f'{real} "$@"; code=$?; : > {done}; exit $code;; esac\nexec {real} "$@"\n'
+    )
+    git.chmod(0o755)
+    scratch.write_config(config(scratch))
+    scratch.start(PATH=f"{git.parent}{os.pathsep}{os.environ['PATH']}")
+    tools = opened(scratch)
+    id = tools.begin("create_agent", cwd=str(repository), worktreeName="gone", baseBranch="main")
+    until(begun.exists, "git makes the worktree")
+    tools.client.notify("notifications/cancelled", {"requestId": id})
+    tools.agents()
+    go.touch()
+    until(done.exists, "git has made the worktree")
+    until(lambda: tools.agents(includeArchived=True) == [], "the agent is gone")
+    until(lambda: branches_of(repository) == ["main"], "the branch is gone")
+
+
+def branches_of(repository: Path) -> list[str]:
+    command = ("git", "branch", "--format=%(refname:short)")
+    return subprocess.run(command, cwd=repository, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_a_title_has_no_character_that_moves_a_cursor(tools: AgentTools) -> None:
+    assert tools.status(tools.create(title="\x1b[2Jred\u202e x")["agentId"])["title"] == "[2Jred x"
+    assert tools.status(tools.create("\x1b\n\x07say  x\ny")["agentId"])["title"] == "say x"
 
 
 def test_a_dirty_base_is_no_obstacle_and_is_told(tools: AgentTools, repository: Path) -> None:

@@ -164,6 +164,23 @@ def test_a_mode_that_never_asks_needs_a_grant(scratch: Scratch, team: Team) -> N
     assert tools.call("set_agent_mode", agentId=agent, modeId="bypassPermissions")["newMode"] == "bypassPermissions"
 
 
+def test_a_mode_of_the_parent_needs_a_grant_where_the_childs_provider_never_asks_in_it(
+    scratch: Scratch, team: Team
+) -> None:
+    # The scripted agent in the place of OpenCode as well, which asks in none of its modes.
+    text = config(scratch, "--modes")
+    scratch.write_config(text + text[text.index("[agents.providers.echo]") :].replace(".echo]", ".opencode]"))
+    scratch.reload()
+    team.apply(POLICY.replace("approval_wait = 5", "approval_wait = 0"))
+    tools = opened(scratch)
+    lead = tools.create(role="tl", mode="acceptEdits")["agentId"]
+    answer = tools.send(lead, mcp("create_agent", role="dev", agentType="opencode"))["lastMessage"]
+    assert "needs a grant `agent_mode`" in answer
+    assert [each["id"] for each in tools.agents(includeArchived=True)] == [lead]
+    child = json.loads(tools.send(lead, mcp("create_agent", role="dev"))["lastMessage"])["agentId"]
+    assert tools.status(child)["currentModeId"] == "acceptEdits"
+
+
 def test_the_bridge_of_an_agent_has_its_role(tools: AgentTools, scratch: Scratch) -> None:
     agent = tools.create("mcp agents__list_agents {}", role="dev")["agentId"]
     found = until(

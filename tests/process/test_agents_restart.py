@@ -103,6 +103,21 @@ def test_a_parent_is_told_without_a_client_that_a_child_has_lost_its_turn(scratc
     assert notices(tools, lead, child, "errored") == 1
 
 
+def test_a_request_that_ended_with_the_daemon_is_not_told_by_the_next_one(scratch: Scratch) -> None:
+    serve(scratch)
+    tools = opened(scratch)
+    lead = tools.create("say lead")["agentId"]
+    child = child_of(tools, lead, "sleep 0.2\nask execute")
+    tools.send(lead, "sleep", background=True)
+    assert tools.wait(child)["permission"]
+    killed(scratch)
+    scratch.start()
+    tools = opened(scratch)
+    told(tools, lead, child, "errored")
+    assert notices(tools, lead, child, "errored") == 1
+    assert notices(tools, lead, child, "needs permission") == 0
+
+
 def test_token_files_of_a_former_daemon_are_removed(scratch: Scratch) -> None:
     serve(scratch)
     tools = opened(scratch)

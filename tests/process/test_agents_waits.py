@@ -56,7 +56,6 @@ def test_a_wait_ends_when_the_turn_fails(tools: AgentTools) -> None:
         ("refusal", "the model refused to go on"),
         ("max_tokens", "the model's limit of tokens"),
         ("max_turn_requests", "limit of requests to the model"),
-        ("cancelled", "the agent cancelled the turn by itself"),
     ],
 )
 def test_a_turn_that_the_agent_ends_before_it_is_done_is_no_finished_one(
@@ -67,7 +66,7 @@ def test_a_turn_that_the_agent_ends_before_it_is_done_is_no_finished_one(
     snapshot = tools.status(found["agentId"])
     assert sentence in snapshot["lastError"]
     assert snapshot["attentionReason"] == "error"
-    assert tools.send(found["agentId"], "stop a_later_reason\nsay on")["lastMessage"] == "on"
+    assert tools.send(found["agentId"], "stop cancelled\nsay on")["lastMessage"] == "on"
     assert tools.status(found["agentId"])["status"] == "idle"
 
 

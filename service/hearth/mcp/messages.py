@@ -6,8 +6,8 @@ from hearth.mcp import versions
 from hearth.wire import json
 from hearth.wire.values import RawBytes
 
-# Bytes of a response before its result or error, without its id.
-_AFTER_ID = len(b'{"jsonrpc":"2.0","id":,')
+# Bytes of a response of this module that stand before its result or error, without its id.
+AROUND_ID_BYTES = len(b'{"jsonrpc":"2.0","id":,')
 
 
 def result(id: bytes, body: RawBytes) -> bytes:
@@ -38,11 +38,6 @@ def failure(id: bytes | None, problem: HearthError) -> bytes:
     if problem.result is not None and id is not None:
         return result(id, problem.result)
     return error(id, problem.rpc_code, everywhere(str(problem)), problem.data)
-
-
-def is_error(response: bytes, id: bytes) -> bool:
-    """Tell whether a response that this module has written is an error."""
-    return response.startswith(b'"error"', _AFTER_ID + len(id))
 
 
 def request(id: bytes, method: str, params: RawBytes) -> bytes:

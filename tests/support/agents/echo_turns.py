@@ -14,6 +14,7 @@ import threading
 # Longer than any test's own limit.
 LIFETIME_SECONDS = 600
 POLL_SECONDS = 0.02
+POURS_PER_SECOND = 100
 TOOLS = {
     "execute": ("Bash", {"command": "git push origin main"}),
     "edit": ("Edit", {"file_path": "/tmp/x.py", "old_string": "a", "new_string": "b"}),
@@ -237,6 +238,19 @@ class Commands(Turn):
 
     def grandchild(self, _):
         self.say(str(self.agent.grandchild.pid))
+
+    def detach(self, _):
+        """Start a process as a shell tool does: in a session of its own, where no signal to the agent's group comes."""
+        command = ["sleep", str(LIFETIME_SECONDS)]
+        self.say(str(subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL).pid))
+
+    def pour(self, rate):
+        """Send so many updates a second, in portions, until the turn is cancelled."""
+        chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "x"}}
+        line = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": self.session.id, "update": chunk}}
+        portion = (json.dumps(line) + "\n") * (int(rate) // POURS_PER_SECOND)
+        while not self.cancelled.wait(1 / POURS_PER_SECOND):
+            self.agent.client.write(portion)
 
     def shell(self, command):
         """Run a command as its own tools would, in a session of its own."""

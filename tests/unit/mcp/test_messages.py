@@ -37,13 +37,6 @@ def test_each_kind_of_failure_has_its_code(problem: Refused, code: int) -> None:
     assert json.loads(messages.failure(b"1", problem))["error"]["code"] == code
 
 
-@pytest.mark.parametrize("id", [b"1", b'"error"', b'"' + b"x" * 500 + b'"'])
-def test_an_error_is_told_from_a_result_whatever_they_contain(id: bytes) -> None:
-    assert messages.is_error(messages.raw_error(id, b'{"result":1}'), id)
-    assert messages.is_error(messages.failure(id, Refused("r")), id)
-    assert not messages.is_error(messages.result(id, b'{"structuredContent":{"error":1},"error":2}'), id)
-
-
 def test_requests_and_notifications_are_messages() -> None:
     assert json.parse(messages.request(b'"q"', "elicitation/create", b"{}")).kind is json.Kind.REQUEST
     assert json.parse(messages.notification("notifications/x")).kind is json.Kind.NOTIFICATION

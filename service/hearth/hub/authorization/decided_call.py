@@ -9,6 +9,7 @@ import msgspec
 from hearth.hub.authorization.approvals import Approval
 from hearth.hub.authorization.pending import Asker, Settlement
 from hearth.hub.sessions import Session
+from hearth.mcp.messages import AROUND_ID_BYTES
 from hearth.policy.audit_files import AuditEntry
 from hearth.policy.grants import CallGrant, GrantKey
 from hearth.policy.model import Decision, Policy
@@ -43,10 +44,11 @@ class Standing:
     `base` and `projects` are what the guard had then: as long as it has the same, `policy` is the one in force.
     """
 
-    __slots__ = ("base", "by_name", "guard", "policy", "projects", "role", "who")
+    __slots__ = ("base", "by_name", "guard", "policy", "projects", "recorder", "role", "who")
 
     def __init__(self, guard: "Guard", policy: Policy, who: Session | Asker, role: str) -> None:
         self.guard = guard
+        self.recorder = guard.recorder
         self.base = guard.policy
         self.projects = guard.projects
         self.policy = policy
@@ -117,13 +119,13 @@ class Permit(msgspec.Struct, eq=False):
         """Tell whether the decision still holds. A grant may have been revoked since, and its tool have changed."""
         return self.standing.policy is standing.policy and self.grant is None and self.name == name
 
-    def finished(self, is_error: bool) -> None:
-        """Record that the call was answered."""
+    def finished(self, payload: bytes, id: bytes) -> None:
+        """Record that the call was answered, by the payload."""
         # As `end` does it, without a call of it: every call ends here.
-        self.outcome = "error" if is_error else "answered"
+        self.outcome = "error" if payload.startswith(b'"error"', AROUND_ID_BYTES + len(id)) else "answered"
         self.stopped = monotonic()
         self.ended = time()
-        self.standing.guard.recorder.call(self)
+        self.standing.recorder.call(self)
 
     def cancelled(self) -> None:
         """Record that the client has cancelled the call."""
@@ -134,7 +136,7 @@ class Permit(msgspec.Struct, eq=False):
         self.outcome = outcome
         self.stopped = monotonic()
         self.ended = time()
-        self.standing.guard.recorder.call(self)
+        self.standing.recorder.call(self)
 
     def made(self) -> AuditEntry:
         """Return the entry of the audit trail."""
@@ -156,11 +158,6 @@ class Permit(msgspec.Struct, eq=False):
             self.outcome,
             round(self.stopped - self.started, 6),
         )
-
-
-def kept(arguments: bytes) -> bytes | str:
-    """Return what a permit keeps of the arguments: their digest, if they are long."""
-    return arguments if len(arguments) <= LATE_DIGEST_BYTES else digest_of(arguments)
 
 
 def digest_of(data: bytes) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from hearth.errors import FileAccessError, Refused
 from hearth.hub.authorization.approvals import Approval
-from hearth.hub.authorization.decided_call import Permit, Standing, kept
+from hearth.hub.authorization.decided_call import Permit, Standing, digest_of
 from hearth.hub.authorization.pending import HUMAN, Asker
 from hearth.policy.agent_modes import AGENT_MODE, for_person
 from hearth.policy.decision import decide
@@ -65,7 +65,7 @@ class OwnTools:
             decision = Decision("ask", "lead", "the tool is not known", decision.source)
         if server is None and tool == AGENT_MODE:
             decision = for_person(decision)
-        permit = Permit(standing, (server or "", tool), kept(arguments), decision, monotonic())
+        permit = Permit(standing, (server or "", tool), digest_of(arguments), decision, monotonic())
         allowed, reason = decision.outcome == "allow", denied(decision.reason)
         if decision.outcome == "ask":
             allowed, reason = await self._approved(permit, arguments, seconds, on_asked, way)

@@ -24,8 +24,8 @@ class CallPermit(Protocol):
     def fits(self, standing: "Standing", name: tuple[str, str]) -> bool:
         """Tell whether the decision still holds for a call of that server's tool."""
 
-    def finished(self, is_error: bool) -> None:
-        """Take the end of the call: its answer was sent."""
+    def finished(self, payload: bytes, id: bytes) -> None:
+        """Take the end of the call: this answer was sent to the request of that id."""
 
     def cancelled(self) -> None:
         """Take the end of a call that its client has cancelled."""

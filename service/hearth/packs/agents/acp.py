@@ -94,12 +94,12 @@ class PermissionRequest(NamedTuple):
     options: tuple[PermissionOption, ...]
 
 
+# Not `cancelled`: Codex ends a turn so when a permission is denied.
 _UNFINISHED = {
     "max_tokens": "the turn reached the model's limit of tokens (max_tokens); a prompt such as `go on` continues it",
     "max_turn_requests": "the turn reached the agent's limit of requests to the model (max_turn_requests); a prompt"
     " such as `go on` continues it",
     "refusal": "the model refused to go on (refusal); word the prompt in another way",
-    "cancelled": "the agent cancelled the turn by itself",
 }
 
 

@@ -124,6 +124,12 @@ def objects_of(value: object) -> list[Members]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
+def is_system_error(update: Members) -> bool:
+    """Tell whether Codex says that its model or itself has failed: the turn's own result does not."""
+    status = object_of(object_of(object_of(update.get("_meta")).get("codex")).get("threadStatus"))
+    return status.get("type") == "systemError"
+
+
 class ToolCalls:
     """Newest tool calls of which an agent has told. A permission request may name one and leave the rest out."""
 

@@ -12,12 +12,11 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hearth.errors import AgentError, HearthError, Refused
+from hearth.errors import AgentError, HearthError
 from hearth.packs.agents import acp
-from hearth.packs.agents.acp_updates import block_text
 from hearth.packs.agents.agent_state import ERROR_CHARACTERS, AgentHost, AgentState
 from hearth.packs.agents.model import AgentRecord
 from hearth.packs.agents.process.session import CANCEL_SECONDS, AgentSession, Answer, FormerSession
@@ -40,11 +39,12 @@ class Agent(AgentState):
         self.session: AgentSession | None = None
         self.turn: Turn | None = None
         self._lock = asyncio.Lock()
+        self._ending: set[AgentSession] = set()
         self._opening: asyncio.Task[acp.SessionInfo] | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_until = 0.0
         self._is_stopping = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Task[None] | None = None
 
     @property
     def is_busy(self) -> bool:
@@ -53,6 +53,11 @@ class Agent(AgentState):
             return True
         is_lost_with_process = self.session is not None and not self.record.is_resumable
         return is_lost_with_process and time.monotonic() < self._idle_until
+
+    @property
+    def pids(self) -> list[int]:
+        """Pids of the agent's processes, also of those that are being ended: what they run is still the agent's."""
+        return [session.pid for session in (self.session, *self._ending) if session is not None and session.pid]
 
     # --- opening
 
@@ -64,9 +69,7 @@ class Agent(AgentState):
             # A session without a prompt need not be continued, and some agents keep none of those.
             former = FormerSession(record.session_id, record.can_resume, record.can_load)
         session = self.session = await self._host.session_for(self)
-        if self.is_closed:
-            self._drop_session(session)
-            raise AgentError(TERMINATED)
+        self._check_wanted(session)
         self._opening = asyncio.get_running_loop().create_task(session.open(former))
         try:
             info = await self._opening
@@ -79,25 +82,29 @@ class Agent(AgentState):
             raise
         finally:
             self._opening = None
+        # A kill may have come since the task has ended.
+        self._check_wanted(session)
         assert session.capabilities is not None
         record.session_id = info.session_id
         record.can_load, record.can_resume = session.capabilities.load, session.capabilities.resume
         wanted = record.mode
         self._take_session_state(session)
-        if former is not None and wanted and wanted != info.current_mode and self._has_mode(wanted):
+        if former is not None and wanted and wanted != info.current_mode and self.has_mode(wanted):
             with contextlib.suppress(HearthError):
                 await session.set_mode(wanted)
                 self._take_session_state(session)
 
+    def _check_wanted(self, session: AgentSession) -> None:
+        """Raise AgentError if the agent was killed, or the daemon stops, while its process was made."""
+        if self.is_closed or self._is_stopping:
+            self._drop_session(session)
+            raise AgentError(TERMINATED if self.is_closed else "the daemon shuts down")
+
     def _take_session_state(self, session: AgentSession) -> None:
-        info = session.info
-        if info is not None:
+        if (info := session.info) is not None:
             self.record.modes = list(info.modes)
             self.record.mode = info.current_mode
             self.record.model = info.model
-
-    def _has_mode(self, mode: str) -> bool:
-        return any(each.id == mode for each in self.record.modes)
 
     def _drop_session(self, session: AgentSession) -> None:
         if self.session is session:
@@ -112,9 +119,12 @@ class Agent(AgentState):
             self.check_open()
             await self.abort(REPLACED)
             await self._ensure_session()
-            if mode is not None:
-                await self._switch_mode(mode)
-            self._begin(text)
+            try:
+                if mode is not None:
+                    await self._switch_mode(mode)
+                self._begin(text)
+            finally:
+                self._rest()
 
     async def prompt_if_idle(self, compose: Callable[[], str | None]) -> bool:
         """Begin a turn with what `compose` returns, unless one runs or it returns None; return whether it has begun.
@@ -125,12 +135,13 @@ class Agent(AgentState):
             if self.is_closed or self.turn is not None:
                 return False
             await self._ensure_session()
-            text = compose()
-            if text is None:
+            try:
+                text = compose()
+                if text is not None:
+                    self._begin(text)
+            finally:
                 self._rest()
-                return False
-            self._begin(text)
-            return True
+            return text is not None
 
     async def start(self, mode: str | None) -> None:
         """Start the first process, in a mode that the agent must offer. Raises HearthError."""
@@ -142,21 +153,17 @@ class Agent(AgentState):
             self._start_idle_timer()
 
     def _rest(self) -> None:
-        """Be idle again, with a process and without a turn."""
+        """Be idle again, without a turn, once the process is there."""
         if self.record.status == "initializing":
             self.set_status("idle")
             self._start_idle_timer()
-
-    def check_open(self) -> None:
-        """Raise Refused if the agent is closed."""
-        if self.is_closed:
-            reason = self.record.closed_reason or "it was closed"
-            raise Refused(f"Agent {self.id} is closed ({reason}); create another agent")
 
     async def _ensure_session(self) -> None:
         if self.session is not None and self.session.is_stuck and self.record.is_resumable:
             # A turn that was given up may still write into the session.
             await self._end_process()
+        # A kill may have come while the former turn or process ended.
+        self.check_open()
         if self.session is not None:
             return
         self.set_status("initializing")
@@ -164,7 +171,7 @@ class Agent(AgentState):
             await self.open()
         except HearthError as exc:
             if not self.is_closed:
-                self._fail(str(exc))
+                self.fail(str(exc))
                 self.set_status("error")
             raise
         except BaseException:
@@ -186,7 +193,7 @@ class Agent(AgentState):
             record.title = title_of(text)
         texts = (instruction, text) if instruction else (text,)
         # The request is sent before any other task may cancel it.
-        request = asyncio.get_running_loop().create_task(session.prompt(*texts))
+        request = asyncio.get_running_loop().create_task(self._ask(session, texts))
         turn = self.turn = Turn(record.turn, request)
         self.timeline.user(text)
         self.flush()
@@ -214,10 +221,17 @@ class Agent(AgentState):
             error = error or f"the turn failed ({type(exc).__name__}); `hearth logs` has the reason"
         self._end_turn(turn, session, None if turn.aborted else error)
 
+    async def _ask(self, session: AgentSession, texts: tuple[str, ...]) -> acp.TurnEnd:
+        if self.turn is None or self.turn.aborted:
+            # Aborted before it was sent: the agent would not know which turn the cancel was for, and do all of it.
+            return acp.TurnEnd(acp.CANCELLED, {})
+        return await session.prompt(*texts)
+
     async def _give_up(self, turn: Turn, session: AgentSession) -> None:
         """Cancel a turn; drop it if the agent does not end it in time."""
-        self.settle_permissions("the turn was cancelled")
+        # Told of the refused permission first, an agent asks its model once more.
         session.cancel()
+        self.settle_permissions("the turn was cancelled")
         request = turn.request
         await asyncio.wait({request}, timeout=CANCEL_SECONDS)
         if not request.done():
@@ -235,7 +249,7 @@ class Agent(AgentState):
         message = self.timeline.last_message
         record.last_message = message[-MESSAGE_CHARACTERS:] if message else None
         if error is not None:
-            self._fail(error)
+            self.fail(error)
         self.flush()
         if self.is_closed:
             return
@@ -247,10 +261,6 @@ class Agent(AgentState):
             self.set_status("error" if error else "idle")
             self._start_idle_timer()
         self._host.turn_ended(self, failed=error is not None, is_aborted=turn.aborted is not None)
-
-    def _fail(self, error: str) -> None:
-        self.record.last_error = error[:ERROR_CHARACTERS]
-        self.note_error(error)
 
     # --- cancel, modes
 
@@ -284,25 +294,15 @@ class Agent(AgentState):
         self.record.mode = mode
         self.note_change()
 
-    def check_mode(self, mode: str) -> None:
-        """Raise Refused unless the agent offers the mode."""
-        if not self._has_mode(mode):
-            known = ", ".join(each.id for each in self.record.modes) or "none"
-            raise Refused(f"agent {self.id} ({self.record.provider}) has no mode {mode!r}; its modes: {known}")
-
     # --- events of the session
 
     def updated(self, update: dict[str, Any]) -> None:
         """Take an update of the session."""
         self.timeline.update(update)
         self._flush_soon()
-        kind = update["sessionUpdate"]
-        if kind in ("current_mode_update", "config_option_update") and self.session is not None:
+        if update["sessionUpdate"] in ("current_mode_update", "config_option_update") and self.session is not None:
             self._take_session_state(self.session)
             self.note_change()
-        elif self._feeds and kind in ("agent_message_chunk", "agent_thought_chunk"):
-            text = block_text(update.get("content"))
-            self.publish({"type": "chunk", "kind": "thought" if "thought" in kind else "message", "text": text})
 
     def permission_asked(self, request: acp.PermissionRequest, answer: Answer) -> None:
         """Have a permission request decided; one outside of a turn is cancelled."""
@@ -325,7 +325,7 @@ class Agent(AgentState):
         self._drop_session(session)
         self.settle_permissions("the agent's process has ended")
         if self.turn is None and self._opening is None and not self.is_closed and not self.record.is_resumable:
-            self._fail(why)
+            self.fail(why)
             self.close_record(why)
 
     # --- the end of the process
@@ -343,8 +343,8 @@ class Agent(AgentState):
 
     def _idle(self) -> None:
         self._idle_timer = None
-        if self.record.is_resumable:
-            self._spawn(self._close_idle())
+        if self.record.is_resumable and self.session is not None and self.session.may_rest:
+            self._closing = asyncio.get_running_loop().create_task(self._close_idle())
 
     async def _close_idle(self) -> None:
         """Give the process back; the next prompt resumes the session."""
@@ -352,23 +352,32 @@ class Agent(AgentState):
             if self.turn is None and self.session is not None and not self.is_closed:
                 log.info("idle agent gives its process back agent=%s", self.id)
                 await self._end_process()
+                self.release()
                 self.note_change()
 
     async def _end_process(self) -> None:
         session = self.session
         if session is not None:
+            self._ending.add(session)
             self._drop_session(session)
-            await session.close()
+            try:
+                await session.close()
+            finally:
+                self._ending.discard(session)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def _end_turn_and_process(self) -> None:
+        turn = self.turn
+        if self._opening is not None:
+            self._opening.cancel()
+        await self._end_process()
+        if turn is not None and turn.runner is not None:
+            await asyncio.wait({turn.runner})
 
     def close_record(self, reason: str) -> None:
         """Close the agent for good, without a look at its process."""
         self._stop_idle_timer()
         self.record.closed_reason = reason[:ERROR_CHARACTERS]
+        self.release()
         self.set_status("closed")
 
     async def kill(self, reason: str, told: str = TERMINATED) -> None:
@@ -379,22 +388,13 @@ class Agent(AgentState):
         self.settle_permissions(told)
         if not self.is_closed:
             self.close_record(reason)
-        if self._opening is not None:
-            self._opening.cancel()
-        await self._end_process()
-        if turn is not None and turn.runner is not None:
-            await asyncio.wait({turn.runner})
+        await self._end_turn_and_process()
 
     async def stop(self) -> None:
         """End the process because the daemon stops. The record keeps its status, which the next daemon looks at."""
         self._is_stopping = True
         self._stop_idle_timer()
-        turn = self.turn
-        if self._opening is not None:
-            self._opening.cancel()
-        await self._end_process()
-        if turn is not None and turn.runner is not None:
-            await asyncio.wait({turn.runner})
+        await self._end_turn_and_process()
         self.flush()
         for feed in list(self._feeds):
             feed.close()

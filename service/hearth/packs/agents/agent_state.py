@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hearth.errors import Refused
 from hearth.packs.agents import acp
 from hearth.packs.agents.live_feed import LiveFeed
 from hearth.packs.agents.model import AgentRecord, Status
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from hearth.packs.agents.timeline import Timeline
     from hearth.packs.agents.timeline_items import TimelineItem
 
+# Characters of the last message of an agent without a process: up to 250 agents are on record.
+RESTING_CHARACTERS = 4000
 # Changes of the timeline within this time are kept and shown together.
 FLUSH_SECONDS = 0.2
 # Characters of an error in a record, which status and lists show.
@@ -89,6 +92,22 @@ class AgentState:
         """Whether a turn runs, or the session is being opened."""
         return self.record.status in ("initializing", "running")
 
+    def check_open(self) -> None:
+        """Raise Refused if the agent is closed."""
+        if self.is_closed:
+            reason = self.record.closed_reason or "it was closed"
+            raise Refused(f"Agent {self.id} is closed ({reason}); create another agent")
+
+    def has_mode(self, mode: str) -> bool:
+        """Tell whether the agent offers a mode."""
+        return any(each.id == mode for each in self.record.modes)
+
+    def check_mode(self, mode: str) -> None:
+        """Raise Refused unless the agent offers the mode."""
+        if not self.has_mode(mode):
+            known = ", ".join(each.id for each in self.record.modes) or "none"
+            raise Refused(f"agent {self.id} ({self.record.provider}) has no mode {mode!r}; its modes: {known}")
+
     # --- status
 
     def set_status(self, status: Status) -> None:
@@ -134,6 +153,11 @@ class AgentState:
         self.timeline.error(text[:ERROR_CHARACTERS])
         self._flush_soon()
 
+    def fail(self, error: str) -> None:
+        """Record the error of the last turn."""
+        self.record.last_error = error[:ERROR_CHARACTERS]
+        self.note_error(error)
+
     def change(self) -> "asyncio.Future[None]":
         """Return a future for the next change of the status or of the open permissions."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -170,6 +194,13 @@ class AgentState:
     def _flush_soon(self) -> None:
         if self._flush_timer is None and self.timeline.has_changed:
             self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
+
+    def release(self) -> None:
+        """Keep in memory only what lists show: an agent without a process may be on record for weeks."""
+        self.flush()
+        self.timeline.release(RESTING_CHARACTERS)
+        if self.record.last_message:
+            self.record.last_message = self.record.last_message[-RESTING_CHARACTERS:]
 
     def settle_permissions(self, reason: str) -> None:
         """Withdraw every open permission request; the agent is told that it was cancelled."""

@@ -52,10 +52,10 @@ class CreateRequest(msgspec.Struct, frozen=True, kw_only=True):
 async def create(service: "AgentService", caller: AgentCaller, request: CreateRequest) -> Agent:
     """Create an agent and start its process; with a prompt, its first turn begins. Raises HearthError."""
     parent = service.agents.get(caller.agent_id) if caller.agent_id else None
-    if caller.agent_id and (parent is None or parent.is_closed):
-        raise Refused(f"agent {caller.agent_id} is closed, and creates no agents")
+    _check_bounds(service, caller, parent)
     provider = _provider(service, request, parent)
-    service.check_prompt(request.prompt)
+    if request.prompt is not None:
+        service.check_prompt(request.prompt)
     record = AgentRecord(
         id=new_agent_id(),
         provider=provider.name,
@@ -71,23 +71,25 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
     if request.title is not None:
         record.title, record.has_own_title = _title(request.title), True
     mode, is_inherited = _mode(service, provider, request, parent)
-    if mode is not None and not is_inherited:
-        await service.check_unasked(caller, provider, mode)
-    _check_bounds(service, parent)
+    granted = None if is_inherited else mode
+    if granted is not None:
+        await service.check_unasked(caller, provider, granted)
+        # A person may have taken a minute to decide.
+        _check_bounds(service, caller, parent)
     agent = Agent(record, service, Timeline(service.settings.timeline_limit))
     # From now on it counts: many calls at once do not exceed the bound together.
     service.agents[record.id] = agent
     service.created(agent)
     try:
         if request.worktree_name is not None:
-            record.worktree = await _worktree(service, record.cwd, request)
-            record.cwd = record.worktree.cwd
+            record.cwd = (await _make_worktree(service, record, request)).cwd
         await agent.start(None)
         if is_inherited:
             mode = authority.inherited_mode(mode, [each.id for each in record.modes])
         if mode is not None:
             await agent.set_mode(mode)
-        if providers.never_asks(provider, record.mode) and record.mode != mode:
+        if providers.never_asks(provider, record.mode) and (granted is None or record.mode != granted):
+            # Also for a mode that its parent has: another provider may ask in a mode of that name.
             await service.check_unasked(caller, provider, record.mode or "")
         await service.store.save_durably(record)
     except BaseException:
@@ -130,7 +132,9 @@ def _provider(service: "AgentService", request: CreateRequest, parent: Agent | N
     return providers.choose(name, default, known)
 
 
-def _check_bounds(service: "AgentService", parent: Agent | None) -> None:
+def _check_bounds(service: "AgentService", caller: AgentCaller, parent: Agent | None) -> None:
+    if caller.agent_id and (parent is None or parent.is_closed):
+        raise Refused(f"agent {caller.agent_id} is closed, and creates no agents")
     settings = service.settings
     living = sum(not each.is_closed for each in service.agents.values())
     if living >= settings.max_agents:
@@ -204,11 +208,21 @@ def _mode(
     return parent.record.mode, True
 
 
-async def _worktree(service: "AgentService", cwd: str, request: CreateRequest) -> Worktree:
+async def _make_worktree(service: "AgentService", record: AgentRecord, request: CreateRequest) -> Worktree:
     from hearth.packs.agents import worktrees
 
     name, base = request.worktree_name or "", request.base_branch
     if not base:
         raise Refused("baseBranch is required when creating a worktree")
     in_use = [each.record.worktree.path for each in service.agents.values() if each.record.worktree]
-    return await asyncio.to_thread(worktrees.create, service.places.worktrees, cwd, name, base, in_use)
+    work = asyncio.to_thread(worktrees.create, service.places.worktrees, record.cwd, name, base, in_use)
+    making = asyncio.ensure_future(work)
+    try:
+        record.worktree = await asyncio.shield(making)
+    except asyncio.CancelledError:
+        # The thread goes on. `_discard` removes only what is on the record.
+        await asyncio.wait({making})
+        if not making.cancelled() and making.exception() is None:
+            record.worktree = making.result()
+        raise
+    return record.worktree

@@ -1,4 +1,4 @@
-"""Live changes of one agent for one reader: text as it comes, items, status, permissions. Does no I/O.
+"""Live changes of one agent for one reader: items as they grow, status, permissions. Does no I/O.
 
 The queue is bounded. A slow reader loses the oldest progress, and is told how much; the newest state is kept beside the
 queue, so that the last thing that it reads is always the state as it is.
@@ -10,8 +10,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from hearth.packs.agents.timeline_items import weight
+
 # Changes that a reader may lag behind: some seconds of a busy agent.
 QUEUE_LIMIT = 1000
+# The same in bytes: a message is sent whole whenever it has grown.
+QUEUE_LIMIT_BYTES = 4 * 1024 * 1024
 
 Change = dict[str, Any]
 
@@ -19,13 +23,20 @@ Change = dict[str, Any]
 class LiveFeed:
     """Queue of one reader. A context manager; `close` also wakes the reader, which then reads to the end.
 
-    Changes are objects with a `type`: `chunk` (text, kind), `item` (item), `permission` (request, resolved), `dropped`
+    Changes are objects with a `type`: `item` (item), `permission` (request, resolved), `dropped`
     (count) and `status` (status, mode, lastError, closedReason).
     """
 
-    def __init__(self, discard: "Callable[[LiveFeed], None]", limit: int = QUEUE_LIMIT) -> None:
+    def __init__(
+        self,
+        discard: "Callable[[LiveFeed], None]",
+        limit: int = QUEUE_LIMIT,
+        limit_bytes: int = QUEUE_LIMIT_BYTES,
+    ) -> None:
         self._discard = discard
         self._limit = limit
+        self._limit_bytes = limit_bytes
+        self._bytes = 0
         self._progress: deque[Change] = deque()
         self._dropped = 0
         self._state: Change | None = None
@@ -34,10 +45,11 @@ class LiveFeed:
 
     def put(self, change: Change) -> None:
         """Append progress; drop the oldest if the queue is full."""
-        if len(self._progress) >= self._limit:
-            self._progress.popleft()
-            self._dropped += 1
         self._progress.append(change)
+        self._bytes += _weight(change)
+        while len(self._progress) > self._limit or (self._bytes > self._limit_bytes and len(self._progress) > 1):
+            self._bytes -= _weight(self._progress.popleft())
+            self._dropped += 1
         self._news.set()
 
     def put_state(self, state: Change) -> None:
@@ -51,6 +63,7 @@ class LiveFeed:
         found: list[Change] = [{"type": "dropped", "count": dropped}] if dropped else []
         found += self._progress
         self._progress.clear()
+        self._bytes = 0
         if self._state is not None:
             found.append(self._state)
             self._state = None
@@ -80,3 +93,8 @@ class LiveFeed:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _weight(change: Change) -> int:
+    item = change.get("item")
+    return weight(item["data"] if item else change)

@@ -39,6 +39,8 @@ class Provider(NamedTuple):
     tool_client: str = ""
     # Modes in which the agent, or a model in its place, decides by itself what it may do.
     never_asks: frozenset[str] = frozenset()
+    # Whether its sessions may be continued again and again: an idle agent then gives its process back.
+    rests: bool = True
 
     @property
     def is_installed(self) -> bool:
@@ -77,6 +79,8 @@ _BUILT_IN: Mapping[str, Provider] = MappingProxyType(
             login_hint="type `gemini` and log in there, or set GEMINI_API_KEY",
             tool_client="gemini",
             never_asks=frozenset({"yolo"}),
+            # By default a session can be loaded once, and not within a minute after its beginning.
+            rests=False,
         ),
         "opencode": Provider(
             "opencode",

@@ -49,6 +49,10 @@ PROMPT_BYTES = 4 * 1024 * 1024
 ACTIVITY_CHARACTERS = 256 * 1024
 # Entries of an activity below a wait that timed out.
 RECENT = 5
+TIMED_OUT = (
+    "Awaiting the agent timed out after {:g}s. This does not mean the agent failed - call wait_for_agent again to"
+    " continue waiting.\n\nRecent activity:\n{}"
+)
 # Pack whose instruction precedes the first prompt.
 SELF_ID = "self-id"
 
@@ -182,10 +186,8 @@ class AgentService:
         await self.start()
         return await creation.create(self, caller, request)
 
-    def check_prompt(self, text: str | None) -> None:
+    def check_prompt(self, text: str) -> None:
         """Raise Refused for a prompt that is too long, or empty."""
-        if text is None:
-            return
         limit = min(PROMPT_BYTES, self.hub.config.message_limit // 2)
         size = len(text.encode("utf-8", "surrogatepass"))
         if size > limit:
@@ -208,7 +210,10 @@ class AgentService:
         """Begin a turn if there is room for it. Raises HearthError."""
         with self.turns.hold(agent):
             await agent.prompt(text, mode)
-        # The next daemon must know that a turn ran, however this one ends. The turn goes on meanwhile.
+        await self._save(agent)
+
+    async def _save(self, agent: Agent) -> None:
+        """Have the next daemon know what a caller is told now, however this one ends. A turn goes on meanwhile."""
         with contextlib.suppress(FileAccessError):
             await self.store.save_durably(agent.record)
 
@@ -219,13 +224,10 @@ class AgentService:
         limit = self.settings.wait_timeout if seconds is None else seconds
         found = await waiting.Wait(agent, caller.agent_id, self).run(limit, progress)
         if not found.timed_out:
+            await self._save(agent)
             return found
         _, recent = await self.activity(agent, RECENT)
-        sentence = (
-            f"Awaiting the agent timed out after {limit:g}s. This does not mean the agent failed - call wait_for_agent"
-            f" again to continue waiting.\n\nRecent activity:\n{recent}"
-        )
-        return found._replace(last_message=sentence, status=agent.record.status)
+        return found._replace(last_message=TIMED_OUT.format(limit, recent), status=agent.record.status)
 
     async def cancel(self, caller: AgentCaller, agent: Agent) -> bool:
         """Cancel the turn of an agent; return whether one ran."""
@@ -332,8 +334,7 @@ class AgentService:
 
     def first_instruction(self, agent: Agent) -> str | None:
         """Return the instruction that precedes the first prompt."""
-        served = self.hub.servers.get(SELF_ID)
-        return launch.instruction(agent.record.worktree is not None) if served else None
+        return launch.instruction(agent.record.worktree is not None) if SELF_ID in self.hub.servers else None
 
     def keep_items(self, agent_id: str, items: "Sequence[TimelineItem]") -> None:
         """Keep changed items of a timeline."""
@@ -342,28 +343,26 @@ class AgentService:
 
     def created(self, agent: Agent) -> None:
         """Tell of a new agent."""
-        record = agent.record
-        log.info("agent created agent=%s provider=%s parent=%s", record.id, record.provider, record.parent_id)
-        EVENTS.emit(AgentCreated(agent=record.id, provider=record.provider, parent=record.parent_id))
+        id, provider, parent = agent.id, agent.record.provider, agent.record.parent_id
+        log.info("agent created agent=%s provider=%s parent=%s", id, provider, parent)
+        EVENTS.emit(AgentCreated(agent=id, provider=provider, parent=parent))
 
     def changed(self, agent_id: str) -> None:
         """Keep the record of an agent, and tell of a new status."""
-        agent = self.agents.get(agent_id)
-        if agent is None:
+        if (agent := self.agents.get(agent_id)) is None:
             return
-        record = agent.record
-        self.store.save(record)
-        if agent.told_status != record.status:
-            agent.told_status = record.status
-            EVENTS.emit(AgentStatusChanged(agent=record.id, status=record.status))
-            if record.status == "closed":
+        self.store.save(agent.record)
+        status = agent.record.status
+        if agent.told_status != status:
+            agent.told_status = status
+            EVENTS.emit(AgentStatusChanged(agent=agent_id, status=status))
+            if agent.is_closed:
                 self._closed(agent)
 
     def record_changed(self, record: AgentRecord) -> None:
         """Keep a record that a pack has changed, such as a title or a branch."""
-        agent = self.agents.get(record.id)
-        if agent is not None:
-            agent.note_change()
+        if record.id in self.agents:
+            self.agents[record.id].note_change()
 
     def _closed(self, agent: Agent) -> None:
         self.turns.leave(agent.id)

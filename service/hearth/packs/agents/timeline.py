@@ -153,6 +153,17 @@ class Timeline:
         changed, self._changed = self._changed, set()
         return [self._items[seq] for seq in sorted(changed)]
 
+    def release(self, kept_characters: int) -> None:
+        """Let go of the items, which are on record, but for the end of the last message; their numbers go on."""
+        self._close()
+        self._last_message = self._last_message[-kept_characters:] if self._last_message else None
+        self._text, self._prompt = BoundedText(TEXT_LIMIT_CHARACTERS), ""
+        self._items.clear()
+        self._weights.clear()
+        self._by_id.clear()
+        self._changed.clear()
+        self._oldest, self._bytes = self._next, 0
+
     # --- items
 
     def _add(self, kind: ItemKind, data: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ async def test_a_request_without_a_time_limit_waits_for_its_approval_s_own_end(t
     stage = AgentStage(tmp_path, "approval_timeout = 1\n" + TEAM)
     stage.agents.add("a1", "dev")
     asked = await stage.ask("a1")
-    assert await asked.task == (False, "denied by policy: nobody decided in time")
+    assert await asked.task == (False, "denied by policy: there was no decision in time")
 
 
 async def test_a_request_with_a_time_limit_says_what_is_pending(stage: AgentStage) -> None:

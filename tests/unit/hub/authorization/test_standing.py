@@ -5,32 +5,42 @@ from typing import Any, cast
 
 import pytest
 
-from hearth.hub.authorization.decided_call import KNOWN_LIMIT, Standing
+from hearth.errors import Refused
+from hearth.hub.authorization.decided_call import KNOWN_LIMIT, Permit, Standing
 from hearth.hub.authorization.guard import Guard
 from hearth.hub.sessions import Session
 from hearth.hub.sinks import NullSink
+from hearth.mcp import messages
 from hearth.policy.decision import allowed_by_name
 from hearth.policy.loader import parse
+from hearth.policy.model import Decision
 
 POLICY = b'default_role = "dev"\n[roles.dev]\ntools = ["**"]\n[roles.tl]\n'
 
 
-class Unused:
-    """Stand-in for what a guard has beside its policy: nothing here is recorded or asked."""
+class Rows:
+    """Recorder that keeps what it is given, in the place of the audit trail."""
 
-    roles = None
+    def __init__(self) -> None:
+        self.permits: list[Permit] = []
 
-    def call(self, *_: object) -> None:
-        raise AssertionError
+    def call(self, permit: Permit) -> None:
+        self.permits.append(permit)
 
-    async def approval(self, *_: object) -> None:
+    async def approval(self, approval: object, outcome: object) -> None:
         raise AssertionError
 
 
 @pytest.fixture
-def guard() -> Guard:
-    unused = cast(Any, Unused())
-    return Guard(parse("/c/policy.toml", POLICY), unused, unused, cast(Any, SimpleNamespace()))
+def rows() -> Rows:
+    return Rows()
+
+
+@pytest.fixture
+def guard(rows: Rows) -> Guard:
+    # Neither approvals nor tokens are looked at here.
+    unused = cast(Any, SimpleNamespace(roles=None))
+    return Guard(parse("/c/policy.toml", POLICY), unused, rows, unused)
 
 
 @pytest.mark.parametrize("change", ["identify", "prove"])
@@ -52,3 +62,16 @@ def test_tools_that_are_allowed_by_name_are_known_within_a_bound(guard: Guard) -
     assert 0 < len(standing.by_name) <= KNOWN_LIMIT
     standing.know(("echo", "asked"), None)
     assert ("echo", "asked") not in standing.by_name
+
+
+@pytest.mark.parametrize("id", [b"1", b'"error"', b'"' + b"x" * 500 + b'"'])
+def test_an_error_is_told_from_an_answer_whatever_they_contain(guard: Guard, rows: Rows, id: bytes) -> None:
+    standing = Standing(guard, guard.policy, Session(NullSink(), "lines"), "dev")
+    answers = [
+        messages.raw_error(id, b'{"result":1}'),
+        messages.failure(id, Refused("no")),
+        messages.result(id, b'{"structuredContent":{"error":1},"error":2}'),
+    ]
+    for answer in answers:
+        Permit(standing, ("echo", "echo"), b"{}", Decision("allow", "", "", ""), 0.0).finished(answer, id)
+    assert [each.made().outcome for each in rows.permits] == ["error", "error", "answered"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.errors import MessageError
-from hearth.packs.agents.acp_updates import OPTIONAL, ToolCalls, block_text, parse_update
+from hearth.packs.agents.acp_updates import OPTIONAL, ToolCalls, block_text, is_system_error, parse_update
 
 TEXT = {"type": "text", "text": "hello"}
 UPDATES: list[dict[str, Any]] = [
@@ -125,3 +125,10 @@ def test_only_the_newest_and_smaller_tool_calls_are_kept() -> None:
     assert calls.completed({"toolCallId": "99"}) == {"toolCallId": "99", "kind": "read"}
     calls.note({"sessionUpdate": "tool_call", "toolCallId": "big", "rawInput": {"text": "x" * 300_000}})
     assert calls.completed({"toolCallId": "big"}) == {"toolCallId": "big"}
+
+
+def test_a_failure_of_codex_is_known_by_its_status() -> None:
+    update = {"sessionUpdate": "session_info_update", "_meta": {"codex": {"threadStatus": {"type": "systemError"}}}}
+    assert is_system_error(update)
+    for meta in ({}, {"codex": []}, {"codex": {"threadStatus": {"type": "idle"}}}, None):
+        assert not is_system_error({**update, "_meta": meta})

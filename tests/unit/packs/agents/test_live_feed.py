@@ -16,6 +16,17 @@ def test_a_slow_reader_loses_the_oldest_progress_and_is_told_how_much() -> None:
     assert feed.take() == []
 
 
+def test_a_reader_that_stands_still_holds_no_more_than_its_bytes() -> None:
+    feed = LiveFeed(lambda feed: None, limit_bytes=100_000)
+    for number in range(50):
+        feed.put({"type": "item", "item": {"seq": 1, "kind": "message", "data": {"text": f"{number}" + 30_000 * "x"}}})
+    found = feed.take()
+    assert found[0] == {"type": "dropped", "count": 47}
+    assert [each["item"]["data"]["text"][:2] for each in found[1:]] == ["47", "48", "49"]
+    feed.put({"type": "chunk", "text": 200_000 * "x"})
+    assert len(feed.take()) == 1
+
+
 async def test_a_closed_feed_is_read_to_its_end() -> None:
     discarded: list[LiveFeed] = []
     with LiveFeed(discarded.append) as feed:

@@ -35,11 +35,7 @@ class Directory:
 
     def processes(self) -> dict[int, str]:
         """Return the agents' ids by the pids of their processes."""
-        return {
-            agent.session.pid: agent.id
-            for agent in self._service.agents.values()
-            if agent.session is not None and agent.session.pid
-        }
+        return {pid: agent.id for agent in self._service.agents.values() for pid in agent.pids}
 
     def marks(self) -> dict[str, str]:
         """Return the agents' ids by the values of MARK in their processes' environments."""

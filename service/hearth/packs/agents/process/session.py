@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from hearth.errors import AgentError, HearthError
 from hearth.hub.agent_directory import MARK
-from hearth.packs.agents import acp
+from hearth.packs.agents import acp, acp_updates
 from hearth.packs.agents.acp_connection import AcpConnection
 from hearth.packs.agents.process.launch import Prepared
 from hearth.packs.agents.providers import Provider
@@ -29,6 +29,11 @@ CANCEL_SECONDS = 2.0
 # For `session/close`: the end of the process follows in any case.
 CLOSE_SECONDS = 1.0
 
+# A history that comes after the answer to `session/load` is over when nothing has come for so long. `OPEN_SECONDS`
+# bounds an agent that never stops.
+HISTORY_QUIET_SECONDS = 0.3
+# Part of the last message of Codex that says why it failed.
+REASON_CHARACTERS = 1000
 # Each process of an agent has a value of MARK of its own: its successor may start meanwhile.
 _MARK_BYTES = 8
 # Processes that were killed are gone within milliseconds, unless the kernel waits for a device.
@@ -84,9 +89,18 @@ class AgentSession:
         # Known once the session is open: the updates of a session that is being loaded are repetitions.
         self.info: acp.SessionInfo | None = None
         self.has_ended = False
+        # Set by a turn that fails and is ended like any other: Codex tells of a failure by an update only.
+        self._has_failed = False
+        self._last_text = ""
+        self._heard_at = 0.0
         self._sweeping: asyncio.Future[None] | None = None
         # A turn was given up although the agent had not ended it.
         self.is_stuck = False
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether an idle agent may give this process back."""
+        return self._provider.rests
 
     @property
     def pid(self) -> int:
@@ -139,7 +153,11 @@ class AgentSession:
             return await connection.new_session(cwd, servers)
         if former.can_resume and capabilities is not None and capabilities.resume:
             return await connection.resume_session(former.session_id, cwd, servers)
-        return await connection.load_session(former.session_id, cwd, servers)
+        info = await connection.load_session(former.session_id, cwd, servers)
+        # Gemini CLI, and in part Codex, sends the history after its answer. No update is taken before `info` is set.
+        while (quiet := asyncio.get_running_loop().time() - self._heard_at) < HISTORY_QUIET_SECONDS:
+            await asyncio.sleep(HISTORY_QUIET_SECONDS - quiet)
+        return info
 
     def _last_words(self) -> str:
         words = self._connection.last_words
@@ -149,7 +167,11 @@ class AgentSession:
 
     async def prompt(self, *texts: str) -> acp.TurnEnd:
         """Run one turn until its end. Raises AgentError."""
-        return await self._connection.prompt(self._opened.session_id, *texts)
+        self._has_failed, self._last_text = False, ""
+        end = await self._connection.prompt(self._opened.session_id, *texts)
+        if self._has_failed:
+            raise AgentError(f"Codex could not go on: {self._last_text or 'it does not say why'}")
+        return end
 
     def cancel(self) -> None:
         """Ask the agent to end its turn; the answer to the prompt follows. Its permission requests are withdrawn."""
@@ -199,6 +221,11 @@ class AgentSession:
 
     def updated(self, session_id: str, update: dict[str, Any]) -> None:
         """Pass an update of this session on."""
+        self._heard_at = asyncio.get_running_loop().time()
+        if self._provider.tool_client == "codex":
+            self._has_failed = self._has_failed or acp_updates.is_system_error(update)
+            if update["sessionUpdate"] == "agent_message_chunk":
+                self._last_text = acp_updates.block_text(update.get("content"))[:REASON_CHARACTERS].strip()
         if self.info is not None and session_id == self.info.session_id:
             self.info = acp.after_update(self.info, update)
             self._events.updated(update)

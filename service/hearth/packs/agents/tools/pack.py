@@ -261,7 +261,7 @@ class AgentsPack(Pack):
 
     def _caller(self, context: CallContext) -> "AgentCaller":
         session = self._service.hub.sessions.get(context.session_id or "")
-        if context.session_id is not None and session is None:
+        if session is None:
             raise ToolError("the session that asks has ended")
         return self._service.caller_of(session, context.cwd)
 

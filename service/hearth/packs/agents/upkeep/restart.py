@@ -43,6 +43,8 @@ async def take_up(service: "AgentService", records: Sequence[AgentRecord]) -> No
 def _take_up(service: "AgentService", agent: Agent) -> None:
     record = agent.record
     was_running = record.status == "running"
+    # The agent's requests ended with its process.
+    service.delivery.notices.settled(record.id, "permission")
     if was_running:
         agent.note_error(LOST_TURN)
         record.last_error, record.attention, record.attention_at = LOST_TURN, "error", time.time()

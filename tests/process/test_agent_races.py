@@ -1,0 +1,179 @@
+"""One agent whose prompts, cancels, ends and starts cross each other, with the scripted agent as its process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from hearth.config.model import AgentSettings
+from hearth.errors import HearthError, Refused
+from hearth.masking import Mask
+from hearth.packs.agents import acp
+from hearth.packs.agents.agent import Agent
+from hearth.packs.agents.identity.directory import Directory
+from hearth.packs.agents.model import AgentRecord, new_agent_id
+from hearth.packs.agents.process.launch import Prepared
+from hearth.packs.agents.process.session import AgentSession, Answer, Launch
+from hearth.packs.agents.providers import Provider
+from hearth.packs.agents.timeline import Timeline
+from hearth.packs.agents.timeline_items import TimelineItem
+from hearth.packs.agents.turn import CANCELLED, TERMINATED
+from support.agents.launching import echo_command, environment
+from support.kernel import is_gone
+
+if TYPE_CHECKING:
+    from hearth.packs.agents.service import AgentService
+
+pytestmark = pytest.mark.loops("uvloop")
+
+LIMITS = (2**20, 2**20)
+
+
+class Host:
+    """Host of agents without a daemon: only there can a test hold the start of a process, and step between events."""
+
+    def __init__(self, folder: Path) -> None:
+        self.settings = AgentSettings()
+        self.folder = folder
+        self.sessions: list[AgentSession] = []
+        self.options: tuple[str, ...] = ()
+        self.is_free = asyncio.Event()
+        self.is_free.set()
+
+    async def session_for(self, agent: Agent) -> AgentSession:
+        await self.is_free.wait()
+        command = echo_command("--modes", "--state", str(self.folder / "sessions.json"), *self.options)
+        launch = Launch(Prepared(tuple(command), environment(), Mask(())), str(self.folder), [])
+        self.sessions.append(AgentSession(Provider("echo", "Echo", tuple(command)), agent, launch, LIMITS))
+        return self.sessions[-1]
+
+    def process_ended(self, agent: Agent) -> None: ...
+
+    def first_instruction(self, agent: Agent) -> str | None:
+        return None
+
+    def keep_items(self, agent_id: str, items: Sequence[TimelineItem]) -> None: ...
+
+    def changed(self, agent_id: str) -> None: ...
+
+    def permission_asked(self, agent: Agent, request: acp.PermissionRequest, answer: Answer) -> None: ...
+
+    def turn_ended(self, agent: Agent, failed: bool, is_aborted: bool) -> None: ...
+
+    def pids(self) -> list[int]:
+        return [session.pid for session in self.sessions if session.pid]
+
+
+Make = Callable[[], Agent]
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+@pytest.fixture
+async def agent(host: Host, tmp_path: Path) -> AsyncIterator[Agent]:
+    found = Agent(AgentRecord(id=new_agent_id(), provider="echo", cwd=str(tmp_path)), host, Timeline())
+    yield found
+    host.is_free.set()
+    await found.kill("the test is over")
+    assert all(map(is_gone, host.pids()))
+
+
+async def test_a_prompt_that_replaces_a_turn_does_not_wake_an_agent_that_is_killed_meanwhile(
+    host: Host, agent: Agent
+) -> None:
+    await agent.start(None)
+    await agent.prompt("sleep")
+    replacing = asyncio.ensure_future(agent.prompt("say two"))
+    while agent.turn and not agent.turn.aborted:
+        await asyncio.sleep(0)
+    await agent.kill("killed by a person")
+    with pytest.raises(Refused, match=r"closed \(killed by a person\)"):
+        await replacing
+    assert agent.is_closed
+    assert agent.session is None
+    assert len(host.sessions) == 1
+
+
+async def test_a_turn_that_is_cancelled_before_it_was_sent_is_not_done(agent: Agent) -> None:
+    await agent.start(None)
+    await agent.prompt("say one")
+    while agent.turn:
+        await asyncio.wait({agent.change()})
+    for steps in range(3):
+        await agent.prompt("sleep")
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        assert await agent.abort(CANCELLED)
+        assert agent.record.status == "idle"
+        assert agent.session is not None
+        assert not agent.session.is_stuck
+    await agent.prompt("say two")
+    while agent.turn:
+        await asyncio.wait({agent.change()})
+    assert agent.record.last_message == "two"
+
+
+async def test_a_resumed_agent_whose_prompt_is_refused_is_idle_again(host: Host, agent: Agent) -> None:
+    await agent.start(None)
+    await agent.prompt("say one")
+    while agent.turn:
+        await asyncio.wait({agent.change()})
+    await agent._close_idle()
+    assert agent.session is None
+    with pytest.raises(Refused, match="no mode 'swift'"):
+        await agent.prompt("say two", "swift")
+    assert agent.record.status == "idle"
+    assert len(host.sessions) == 2
+
+
+async def test_no_process_starts_after_the_daemon_has_told_the_agent_to_stop(host: Host, agent: Agent) -> None:
+    host.is_free.clear()
+    starting = asyncio.ensure_future(agent.start(None))
+    await asyncio.sleep(0)
+    await agent.stop()
+    host.is_free.set()
+    with pytest.raises(HearthError, match="the daemon shuts down"):
+        await starting
+    assert host.pids() == []
+
+
+async def test_an_agent_that_is_killed_as_its_session_opens_stays_closed(host: Host, agent: Agent) -> None:
+    starting = asyncio.ensure_future(agent.start(None))
+    while not (agent._opening and agent._opening.done()):
+        await asyncio.sleep(0)
+    await agent.kill("killed by a client")
+    with pytest.raises(HearthError, match=TERMINATED):
+        await starting
+    assert agent.is_closed
+
+
+async def test_a_process_that_is_being_ended_still_counts_as_its_agents(host: Host, agent: Agent) -> None:
+    host.options = ("--ignore-eof", "--ignore-term")
+    await agent.start(None)
+    (pid,) = host.pids()
+    directory = Directory(cast("AgentService", SimpleNamespace(agents={agent.id: agent})))
+    killing = asyncio.ensure_future(agent.kill("killed by a client"))
+    while not agent.is_closed:
+        await asyncio.sleep(0)
+    found = directory.processes()
+    await killing
+    # A command below the agent must not count as a person's meanwhile.
+    assert found == {pid: agent.id}
+    assert directory.processes() == {}
+
+
+async def test_a_follower_keeps_what_it_has_not_read_while_the_agent_floods(agent: Agent) -> None:
+    await agent.start(None)
+    with agent.follow() as feed:
+        await agent.prompt("tool read\nflood 5000")
+        while agent.turn:
+            await asyncio.wait({agent.change()})
+        found = feed.take()
+    assert "dropped" not in [each["type"] for each in found]
+    assert "tool" in [each["item"]["kind"] for each in found if each["type"] == "item"]
