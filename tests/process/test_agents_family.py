@@ -194,6 +194,46 @@ def test_a_client_of_its_own_gives_an_agent_no_more_authority(tools: AgentTools,
     assert [each["parentAgentId"] for each in tools.agents() if each["title"] == "mine"] == [agent]
 
 
+# Runs a command as soon as its parent, the first argument, has ended.
+ORPHAN = """
+import os, subprocess, sys, time
+while os.getppid() == int(sys.argv[1]):
+    time.sleep(0.01)
+done = subprocess.run(sys.argv[3:], capture_output=True, text=True)
+with open(sys.argv[2] + ".new", "w") as file:
+    file.write(done.stdout + done.stderr)
+os.rename(sys.argv[2] + ".new", sys.argv[2])
+"""
+
+
+POLICY = """
+default_role = "dev"
+approval_wait = 0
+
+[roles.dev]
+tools = ["**"]
+otherwise = "allow"
+may_start = ["dev"]
+"""
+
+
+@pytest.mark.parametrize("policy", ["", POLICY], ids=["no policy", "policy"])
+def test_a_process_that_has_left_its_agents_tree_is_no_person(scratch: Scratch, policy: str) -> None:
+    scratch.config.parent.mkdir(parents=True)
+    if policy:
+        scratch.config.with_name("policy.toml").write_text(policy)
+    serve(scratch, "--modes")
+    tools, said = opened(scratch), scratch.home / "said"
+    other, agent = tools.create()["agentId"], tools.create()["agentId"]
+    # A prompt has one command on each line.
+    (script := scratch.home / "orphan.py").write_text(ORPHAN)
+    asking = shlex.join([str(said), sys.executable, "-I", "-m", "hearth", "agent", "kill", other])
+    tools.send(agent, f"shell setsid {sys.executable} {script} $$ {asking} >/dev/null 2>&1 &")
+    until(said.exists, "the orphan has asked")
+    assert f"not a descendant of agent {agent}" in said.read_text()
+    assert tools.status(other)["status"] == "idle"
+
+
 def test_a_claimed_id_without_a_token_is_no_agents(tools: AgentTools, scratch: Scratch) -> None:
     lead = tools.create()["agentId"]
     found: Message = opened(scratch, agentId=lead).create("say mine")

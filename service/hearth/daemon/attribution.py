@@ -7,7 +7,7 @@ only where there is a policy. Of several, the nearest one counts.
 import asyncio
 
 from hearth.errors import Refused
-from hearth.hub.agent_directory import ProcessOwner
+from hearth.hub.agent_directory import MARK, ProcessOwner
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Proven, Session
 from hearth.hub.sinks import NullSink
@@ -50,12 +50,11 @@ class Attribution:
             return ProcessOwner([])
         sessions = [each for each in self._hub.sessions if is_ruled and each.pid is not None]
         wires = [(session.pid or 0, session.wire == "frames") for session in sessions]
-        family, clients = await asyncio.to_thread(_relatives, pid, wires)
+        family, clients, agent = await asyncio.to_thread(_relatives, pid, wires, agents, self._marks())
         if not family:
             raise Refused(
                 f"the process {pid} that asks has ended, so nothing tells whether it is a person's; ask again"
             )
-        agent = next((agents[each] for each in family if each in agents), None)
         if agent is not None:
             return ProcessOwner([each for each in self._hub.sessions if each.proven[1] == agent], agent)
         owned: dict[int | None, list[Session]] = {}
@@ -78,11 +77,11 @@ class Attribution:
         sessions = [each for each in self._hub.sessions if is_ruled and each.is_agent and each.pid is not None]
         if not sessions and not agents:
             return None
-        family, clients = _relatives(pid, [(session.pid or 0, session.wire == "frames") for session in sessions])
+        wires = [(session.pid or 0, session.wire == "frames") for session in sessions]
+        family, clients, agent = _relatives(pid, wires, agents, self._marks())
         if not is_ruled and family:
-            agent = next((agents[each] for each in family if each in agents), None)
             return self._proven(agent) if agent else None
-        if not family or not {*family}.isdisjoint({*clients, *(session.pid for session in sessions), *agents}):
+        if not family or agent or not {*family}.isdisjoint({*clients, *(session.pid for session in sessions)}):
             raise Refused("a process below an agent needs the agent's token: `--token-file PATH` of the bridge")
         return None
 
@@ -93,9 +92,25 @@ class Attribution:
     def _agents(self) -> dict[int, str]:
         return self._hub.agents.processes() if self._hub.agents else {}
 
+    def _marks(self) -> dict[str, str]:
+        return self._hub.agents.marks() if self._hub.agents else {}
 
-def _relatives(pid: int, wires: list[tuple[int, bool]]) -> tuple[list[int], list[int | None]]:
-    """Return the ancestors of a process, nearest first, and the client's process of each connection. Reads /proc."""
+
+def _relatives(
+    pid: int, wires: list[tuple[int, bool]], agents: dict[int, str], marks: dict[str, str]
+) -> tuple[list[int], list[int | None], str | None]:
+    """Return the ancestors of a process, nearest first, the client's process of each connection, and the nearest agent.
+
+    A process whose parent has ended has lost its ancestors; the mark of its agent is in its environment. Reads /proc.
+    """
     from hearth.host import process_table
 
-    return process_table.ancestors(pid), [process_table.client_of(*wire) for wire in wires]
+    family = process_table.ancestors(pid)
+    agent = next((found for each in family if (found := agents.get(each) or _marked(each, marks))), None)
+    return family, [process_table.client_of(*wire) for wire in wires], agent
+
+
+def _marked(pid: int, marks: dict[str, str]) -> str | None:
+    from hearth.host import marked_processes
+
+    return marks.get(marked_processes.started_with(pid, MARK) or "") if marks else None

@@ -8,18 +8,11 @@ is counted once and not per process, so a sum over processes is correct. Otherwi
 the name says which.
 """
 
-import contextlib
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    import psutil
-
-# Between two looks for processes that were told to end.
-_LOOK_SECONDS = 0.02
 PSS, RSS = "PSS", "RSS"
 # Programs by which a client may start its bridge; they wait for it.
 LAUNCHERS = frozenset(
@@ -144,36 +137,6 @@ def variables_of(pid: int) -> dict[str, str]:
         return dict(psutil.Process(pid).environ())
     except (psutil.Error, OSError):
         return {}
-
-
-def kill_marked(variable: str, value: str, seconds: float) -> list[int]:
-    """Kill every process that was started with this variable in its environment; return those left after that time.
-
-    Reaches descendants that have left their process group and session, whichever parent they have by now. Blocks.
-    """
-    import psutil
-
-    deadline = time.monotonic() + seconds
-    while left := _marked(variable, value):
-        if time.monotonic() > deadline:
-            return [process.pid for process in left]
-        for process in left:
-            with contextlib.suppress(psutil.Error):
-                # Compares the start time first: the pid may have a new owner.
-                process.kill()
-        time.sleep(_LOOK_SECONDS)
-    return []
-
-
-def _marked(variable: str, value: str) -> "list[psutil.Process]":
-    import psutil
-
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(variable) == value and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
 
 
 def is_on_pipes(process: ProcessInfo) -> bool | None:

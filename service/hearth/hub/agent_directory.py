@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 # Beginning of every agent's token, by which it is told from a role token.
 TOKEN_PREFIX = "hearth-agent-"
+# Variable by which every process that an agent starts is found: at the agent's end, and when it asks for something.
+# Commands have sessions of their own, and outlive their parents.
+MARK = "HEARTH_AGENT"
 
 
 class AgentIdentity(NamedTuple):
@@ -42,6 +45,9 @@ class AgentDirectory(Protocol):
 
     def processes(self) -> dict[int, str]:
         """Return the agents' ids by the pids of their processes; descendants of these processes count as well."""
+
+    def marks(self) -> dict[str, str]:
+        """Return the agents' ids by the values of MARK in their processes' environments."""
 
     def stop_facts(self, agent_id: str) -> "StopFacts":
         """Return what is known of an agent that stops. Its methods are called in another thread."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hearth.host import process_table
+from hearth.host import marked_processes, process_table
 from hearth.host.process_table import Kin, ProcessInfo, family
 
 # Prints a line when it is ready, then waits for the end of its input.
@@ -126,7 +126,7 @@ def test_a_descendant_that_left_its_session_is_killed_by_its_mark(started: list[
     assert parent.wait() == 0
     descriptor = os.pidfd_open(orphan)
     try:
-        assert process_table.kill_marked("HEARTH_AGENT", "of this test", 20.0) == []
+        assert marked_processes.kill_marked("HEARTH_AGENT", "of this test", 20.0) == []
         assert select.select([descriptor], [], [], 20.0)[0], "the kernel says that it has ended"
     finally:
         os.close(descriptor)

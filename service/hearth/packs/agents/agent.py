@@ -55,9 +55,9 @@ class Agent(AgentState):
         return is_lost_with_process and time.monotonic() < self._idle_until
 
     @property
-    def pids(self) -> list[int]:
-        """Pids of the agent's processes, also of those that are being ended: what they run is still the agent's."""
-        return [session.pid for session in (self.session, *self._ending) if session is not None and session.pid]
+    def sessions(self) -> list[AgentSession]:
+        """Sessions whose processes run: the current one, and those that are being ended."""
+        return [session for session in (self.session, *self._ending) if session is not None and session.pid]
 
     # --- opening
 

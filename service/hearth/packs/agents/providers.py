@@ -93,6 +93,8 @@ _BUILT_IN: Mapping[str, Provider] = MappingProxyType(
         ),
     }
 )
+# Of a program that is not built in, which may be one of those under another name.
+_NEVER_ASKS = frozenset().union(*(each.never_asks for each in _BUILT_IN.values())) - {ANY_MODE}
 # Sets the auth method of Gemini CLI's, if it is there.
 _GEMINI_KEY, _GEMINI_METHOD = "GEMINI_API_KEY", "gemini-api-key"
 # Claude Code offers no mode that bypasses permissions to root, unless it is told that it is in a sandbox. Whether an
@@ -108,7 +110,7 @@ def known(configured: "Mapping[str, ProviderSpec]", environ: Mapping[str, str]) 
     """
     found = {name: _prepared(provider, environ) for name, provider in _BUILT_IN.items()}
     for name, spec in configured.items():
-        found[name] = _configured(found.get(name) or Provider(name, name), spec, environ)
+        found[name] = _configured(found.get(name) or Provider(name, name, never_asks=_NEVER_ASKS), spec, environ)
     return found
 
 

@@ -50,6 +50,7 @@ class FakeAgents:
         self.parents: dict[str, str | None] = {}
         self.identities: dict[str, AgentIdentity] = {}
         self.pids: dict[int, str] = {}
+        self.marked: dict[str, str] = {}
         self.facts: StopFacts = NoFacts()
         self.told: list[tuple[str, PendingItem]] = []
 
@@ -75,6 +76,9 @@ class FakeAgents:
 
     def processes(self) -> dict[int, str]:
         return dict(self.pids)
+
+    def marks(self) -> dict[str, str]:
+        return dict(self.marked)
 
     def stop_facts(self, agent_id: str) -> StopFacts:
         return self.facts

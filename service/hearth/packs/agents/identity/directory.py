@@ -35,7 +35,11 @@ class Directory:
 
     def processes(self) -> dict[int, str]:
         """Return the agents' ids by the pids of their processes."""
-        return {pid: agent.id for agent in self._service.agents.values() for pid in agent.pids}
+        return {each.pid: agent.id for agent in self._service.agents.values() for each in agent.sessions}
+
+    def marks(self) -> dict[str, str]:
+        """Return the agents' ids by the values of MARK in their processes' environments."""
+        return {each.mark: agent.id for agent in self._service.agents.values() for each in agent.sessions}
 
     def stop_facts(self, agent_id: str) -> "StopFacts":
         """Return what is known of an agent that stops."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from hearth.errors import AgentError, HearthError
+from hearth.hub.agent_directory import MARK
 from hearth.packs.agents import acp, acp_updates
 from hearth.packs.agents.acp_connection import AcpConnection
 from hearth.packs.agents.process.launch import Prepared
@@ -33,9 +34,7 @@ CLOSE_SECONDS = 1.0
 HISTORY_QUIET_SECONDS = 0.3
 # Part of the last message of Codex that says why it failed.
 REASON_CHARACTERS = 1000
-# Variable by which every process that an agent starts is found at its end: commands have sessions of their own, and
-# stay when their agent is killed. Each process of an agent has a value of its own: its successor may start meanwhile.
-MARK = "HEARTH_AGENT"
+# Each process of an agent has a value of MARK of its own: its successor may start meanwhile.
 _MARK_BYTES = 8
 # Processes that were killed are gone within milliseconds, unless the kernel waits for a device.
 SWEEP_SECONDS = 5.0
@@ -82,8 +81,8 @@ class AgentSession:
         self._provider = provider
         self._events = events
         self._launch = launch
-        self._mark = f"{os.getpid()}.{os.urandom(_MARK_BYTES).hex()}"
-        process = (launch.prepared.argv, {**launch.prepared.environment, MARK: self._mark}, launch.cwd)
+        self.mark = f"{os.getpid()}.{os.urandom(_MARK_BYTES).hex()}"
+        process = (launch.prepared.argv, {**launch.prepared.environment, MARK: self.mark}, launch.cwd)
         self._connection = AcpConnection(provider.name, self, process, limits)
         self._connection.mask = launch.prepared.mask
         self.capabilities: acp.AgentCapabilities | None = None
@@ -212,9 +211,9 @@ class AgentSession:
         return self._sweeping
 
     async def _kill_marked(self) -> None:
-        from hearth.host.process_table import kill_marked
+        from hearth.host.marked_processes import kill_marked
 
-        left = await asyncio.to_thread(kill_marked, MARK, self._mark, SWEEP_SECONDS)
+        left = await asyncio.to_thread(kill_marked, MARK, self.mark, SWEEP_SECONDS)
         if left:
             log.warning("processes of an agent cannot be killed agent=%s pids=%s", self._provider.name, left)
 
