@@ -158,6 +158,8 @@ async def _create(service: "AgentService", caller: "AgentCaller", arguments: Arg
     from hearth.packs.agents.creation import CreateRequest
 
     prompt = _optional(arguments, "prompt")
+    if prompt is not None:
+        service.check_prompt(prompt)
     request = CreateRequest(
         provider=_optional(arguments, "provider"),
         mode=_optional(arguments, "mode"),

@@ -38,6 +38,7 @@ class Agent(AgentState):
         super().__init__(record, host, timeline)
         self.session: AgentSession | None = None
         self.turn: Turn | None = None
+        self.prompted: Turn | None = None  # the newest one that is not of notices
         self._lock = asyncio.Lock()
         self._ending: set[AgentSession] = set()
         self._opening: asyncio.Task[acp.SessionInfo] | None = None
@@ -108,7 +109,7 @@ class Agent(AgentState):
 
     def _drop_session(self, session: AgentSession) -> None:
         if self.session is session:
-            self.session = None
+            self.session = self.prompted = None
             self._host.process_ended(self)
 
     # --- prompts
@@ -122,7 +123,7 @@ class Agent(AgentState):
             try:
                 if mode is not None:
                     await self._switch_mode(mode)
-                self._begin(text)
+                self.prompted = self._begin(text)
             finally:
                 self._rest()
 
@@ -179,7 +180,7 @@ class Agent(AgentState):
                 self.set_status("idle")
             raise
 
-    def _begin(self, text: str) -> None:
+    def _begin(self, text: str) -> Turn:
         record, session = self.record, self.session
         self.check_open()
         if session is None:
@@ -199,6 +200,7 @@ class Agent(AgentState):
         self.flush()
         self.set_status("running")
         turn.runner = asyncio.get_running_loop().create_task(self._run(turn, session))
+        return turn
 
     async def _run(self, turn: Turn, session: AgentSession) -> None:
         request, limit = turn.request, self._host.settings.turn_timeout
@@ -246,8 +248,7 @@ class Agent(AgentState):
         record = self.record
         self.settle_permissions("the turn has ended")
         self.timeline.end_turn()
-        message = self.timeline.last_message
-        record.last_message = message[-MESSAGE_CHARACTERS:] if message else None
+        record.last_message = (self.timeline.last_message or "")[-MESSAGE_CHARACTERS:] or None
         if error is not None:
             self.fail(error)
         self.flush()
@@ -258,7 +259,7 @@ class Agent(AgentState):
         else:
             record.attention = "error" if error else "finished"
             record.attention_at = time.time()
-            self.set_status("error" if error else "idle")
+            self.set_status(turn.end(record, failed=error is not None))
             self._start_idle_timer()
         self._host.turn_ended(self, failed=error is not None, is_aborted=turn.aborted is not None)
 
@@ -286,8 +287,7 @@ class Agent(AgentState):
                 self._rest()
 
     async def _switch_mode(self, mode: str) -> None:
-        session = self.session
-        if session is None or mode == self.record.mode:
+        if (session := self.session) is None or mode == self.record.mode:
             return
         self.check_mode(mode)
         await session.set_mode(mode)
@@ -382,9 +382,8 @@ class Agent(AgentState):
 
     async def kill(self, reason: str, told: str = TERMINATED) -> None:
         """Close the agent for good. Returns when the kernel knows no process of its group. Raises nothing."""
-        turn = self.turn
-        if turn is not None:
-            turn.aborted = turn.aborted or told
+        if self.turn is not None:
+            self.turn.aborted = self.turn.aborted or told
         self.settle_permissions(told)
         if not self.is_closed:
             self.close_record(reason)

@@ -29,7 +29,7 @@ from hearth.packs.agents.process.session import AgentSession, Answer, Launch
 from hearth.packs.agents.store import AgentStore
 from hearth.packs.agents.timeline_items import TimelineItem, render
 from hearth.packs.agents.tools import payloads
-from hearth.packs.agents.turn import CANCELLED, TurnRoom
+from hearth.packs.agents.turn import CANCELLED, Turn, TurnRoom
 from hearth.packs.agents.upkeep import pruning, restart
 from hearth.packs.agents.waiting import OnProgress, WaitResult
 from hearth.upstreams.transports import limits_of
@@ -198,19 +198,20 @@ class AgentService:
         if not text.strip():
             raise Refused("the prompt is empty")
 
-    async def prompt(self, caller: AgentCaller, agent: Agent, text: str, mode: str | None = None) -> None:
-        """Begin a turn; one that runs is replaced. Raises HearthError."""
+    async def prompt(self, caller: AgentCaller, agent: Agent, text: str, mode: str | None = None) -> Turn | None:
+        """Begin a turn and return it; one that runs is replaced. Raises HearthError."""
         self.check_prompt(text)
-        agent.check_open()
         if mode is not None and mode != agent.record.mode:
             await self._check_mode(caller, agent, mode)
-        await self.begin(agent, text, mode)
+        return await self.begin(agent, text, mode)
 
-    async def begin(self, agent: Agent, text: str, mode: str | None = None) -> None:
-        """Begin a turn if there is room for it. Raises HearthError."""
+    async def begin(self, agent: Agent, text: str, mode: str | None = None) -> Turn | None:
+        """Begin a turn, if there is room for it, and return it. Raises HearthError."""
         with self.turns.hold(agent):
             await agent.prompt(text, mode)
+        turn = agent.prompted
         await self._save(agent)
+        return turn
 
     async def _save(self, agent: Agent) -> None:
         """Have the next daemon know what a caller is told now, however this one ends. A turn goes on meanwhile."""
@@ -218,11 +219,12 @@ class AgentService:
             await self.store.save_durably(agent.record)
 
     async def wait(
-        self, caller: AgentCaller, agent: Agent, seconds: float | None = None, progress: OnProgress | None = None
-    ) -> WaitResult:
-        """Wait for an agent. Raises Refused if its turn is replaced, cancelled or killed meanwhile."""
+        self, caller: AgentCaller, agent: Agent, seconds: float | None = None, progress: OnProgress | None = None,
+        turn: Turn | None = None,
+    ) -> WaitResult:  # fmt: skip
+        """Wait for an agent, and the end of `turn`. Raises Refused if that is replaced, cancelled or killed."""
         limit = self.settings.wait_timeout if seconds is None else seconds
-        found = await waiting.Wait(agent, caller.agent_id, self).run(limit, progress)
+        found = await waiting.Wait(agent, caller.agent_id, self).run(limit, progress, turn)
         if not found.timed_out:
             await self._save(agent)
             return found
@@ -239,15 +241,14 @@ class AgentService:
 
     async def set_mode(self, caller: AgentCaller, agent: Agent, mode: str) -> None:
         """Switch the mode of an agent. Raises HearthError."""
-        agent.check_open()
         await self._check_mode(caller, agent, mode)
         await agent.set_mode(mode)
 
     async def _check_mode(self, caller: AgentCaller, agent: Agent, mode: str) -> None:
+        agent.check_open()
         if agent.record.modes:
             agent.check_mode(mode)
-        provider = self.providers().get(agent.record.provider)
-        if provider is not None:
+        if (provider := self.providers().get(agent.record.provider)) is not None:
             await self.check_unasked(caller, provider, mode)
 
     async def check_unasked(self, caller: AgentCaller, provider: "Provider", mode: str) -> None:

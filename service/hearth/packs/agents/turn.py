@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hearth.errors import Refused
 from hearth.masking import UNSAFE
 from hearth.packs.agents import acp
-from hearth.packs.agents.model import TITLE_CHARACTERS
+from hearth.packs.agents.model import TITLE_CHARACTERS, AgentRecord, Status
 
 if TYPE_CHECKING:
     from hearth.packs.agents.agent import Agent
@@ -19,13 +19,24 @@ TERMINATED = "Agent terminated"
 
 
 class Turn:
-    """Turn of an agent, and its request. `aborted` is set when it was replaced, cancelled or killed."""
+    """Turn of an agent, and its request. `aborted` is set when it was replaced, cancelled or killed.
+
+    `outcome` is set with its end: the agent's status, and its last message or the error. The next turn, of a notice,
+    may have begun before a caller that waits looks again.
+    """
 
     def __init__(self, number: int, request: "asyncio.Task[acp.TurnEnd]") -> None:
         self.number = number
         self.aborted: str | None = None
         self.runner: asyncio.Task[None] | None = None
         self.request = request
+        self.outcome: tuple[Status, str | None] | None = None
+
+    def end(self, record: AgentRecord, failed: bool) -> Status:
+        """Note the outcome, and return the agent's status."""
+        status: Status = "error" if failed else "idle"
+        self.outcome = status, record.last_error if failed else record.last_message
+        return status
 
 
 class TurnRoom:

@@ -15,6 +15,7 @@ from hearth.packs.agents.notices import outbox
 if TYPE_CHECKING:
     from hearth.packs.agents.agent import Agent
     from hearth.packs.agents.service import AgentService
+    from hearth.packs.agents.turn import Turn
 
 # Clients with a progress token hear from a waiting call this often, well below any client's patience.
 PROGRESS_SECONDS = 5.0
@@ -52,13 +53,17 @@ class Wait:
         self._service = service
         self._notices = service.delivery.notices
 
-    async def run(self, seconds: float, progress: OnProgress | None = None) -> WaitResult:
-        """Wait at most `seconds`. Raises Refused if the turn is aborted meanwhile."""
-        loop, agent, turn = asyncio.get_running_loop(), self._agent, self._agent.turn
+    async def run(self, seconds: float, progress: OnProgress | None = None, turn: "Turn | None" = None) -> WaitResult:
+        """Wait at most `seconds`, for that turn or the present one. Raises Refused if it is aborted meanwhile."""
+        loop, agent = asyncio.get_running_loop(), self._agent
+        turn = turn or agent.turn
         started = loop.time()
         while True:
             if turn is not None and turn.aborted:
                 raise Refused(turn.aborted)
+            if turn is not None and turn.outcome is not None:
+                self._notices.seen(self._parent_id, agent.id)
+                return WaitResult(turn.outcome[0], None, turn.outcome[1], [])
             if agent.asked() or not agent.is_working or (turn is not None and agent.turn is not turn):
                 self._notices.seen(self._parent_id, agent.id)
                 return result(agent)

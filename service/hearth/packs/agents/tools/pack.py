@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hearth.packs.agents.agent import Agent
     from hearth.packs.agents.identity.authority import AgentCaller
     from hearth.packs.agents.service import AgentService
+    from hearth.packs.agents.turn import Turn
     from hearth.packs.agents.waiting import OnProgress, WaitResult
 
 _LOCAL = {"openWorldHint": False}
@@ -174,17 +175,17 @@ class AgentsPack(Pack):
             "availableModes": _modes(agent),
             "worktree": self._service.snapshot(agent)["worktree"],
         }
-        found.update(await self._outcome(context, caller, agent, arguments, bool(request.prompt)))
+        found.update(await self._outcome(context, caller, agent, arguments, agent.prompted))
         return {**found, "currentModeId": record.mode}
 
     async def _outcome(
-        self, context: CallContext, caller: "AgentCaller", agent: "Agent", arguments: Arguments, has_prompt: bool
+        self, context: CallContext, caller: "AgentCaller", agent: "Agent", arguments: Arguments, turn: "Turn | None"
     ) -> dict[str, Any]:
         """Wait for an agent that was prompted, unless it works in the background."""
-        if has_prompt and not arguments.get("background", False):
-            return _waited(await self._service.wait(caller, agent, progress=_progress(context)))
+        if turn is not None and not arguments.get("background", False):
+            return _waited(await self._service.wait(caller, agent, progress=_progress(context), turn=turn))
         now = _waited(self._service.look(agent))
-        is_told = caller.agent_id is not None and agent.record.notify and has_prompt
+        is_told = caller.agent_id is not None and agent.record.notify and turn is not None
         return {**now, **({"guidance": GUIDANCE} if is_told else {})}
 
     async def _wait(self, context: CallContext, arguments: Arguments) -> dict[str, Any]:
@@ -196,8 +197,9 @@ class AgentsPack(Pack):
         caller, agent = self._found(context, arguments)
         if "notifyOnFinish" in arguments:
             agent.record.notify = arguments["notifyOnFinish"]
-        await self._service.prompt(caller, agent, arguments["prompt"], _one_of(arguments, "sessionMode", "mode"))
-        return {"success": True, **await self._outcome(context, caller, agent, arguments, True)}
+        mode = _one_of(arguments, "sessionMode", "mode")
+        turn = await self._service.prompt(caller, agent, arguments["prompt"], mode)
+        return {"success": True, **await self._outcome(context, caller, agent, arguments, turn)}
 
     async def _status(self, context: CallContext, arguments: Arguments) -> dict[str, Any]:
         _, agent = self._found(context, arguments)
