@@ -114,5 +114,7 @@ def test_a_person_decides_at_the_command_line(tools: AgentTools, scratch: Scratc
 
 
 def test_the_agent_may_withdraw_its_request(tools: AgentTools) -> None:
-    assert tools.create("ask-withdrawn execute")["lastMessage"] == "error -32800"
+    # In the background: a call that waits may see the request before it is withdrawn.
+    agent = tools.create("ask-withdrawn execute", background=True)["agentId"]
+    until(lambda: tools.status(agent)["lastMessage"] == "error -32800", "the agent is told that it withdrew it")
     assert tools.call("list_pending_permissions")["permissions"] == []
