@@ -147,6 +147,8 @@ def test_a_refusal_of_the_daemon_reaches_the_client(scene: Stage, file: Path) ->
     daemon, bridge = scene.daemon(), scene.bridge("--token-file", str(file))
     bridge.request(1)
     wire = daemon.accept()
+    # The hello and the request: a socket that is closed with something unread may lose what was sent over it.
+    wire.read()
     wire.read()
     wire.send({"type": "error", "message": "the role token is unknown: `hearth role token ROLE` issues a new one"})
     wire.close()
