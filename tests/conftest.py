@@ -21,6 +21,13 @@ collect_ignore = [] if sys.platform == "win32" else ["windows"]
 THOROUGH = {
     "conformance": ("test_wires_",),
     "process": (
+        "test_agent_store_",
+        "test_agent_worktrees",
+        "test_agents_bad_input",
+        "test_agents_processes",
+        "test_agents_restart",
+        "test_agents_waits",
+        "test_agents_wires",
         "test_bridge_to_",
         "test_edge_cases_",
         "test_http_",
