@@ -168,10 +168,13 @@ def test_a_killed_process_is_followed_by_one_that_remembers_the_session(stage: S
     assert stage.model.stalled.wait(10)
     for method in ("session/resume", "session/load") if stage.agent.can_resume else ("session/load",) * 2:
         stage.restart(method)
-        history = stage.client.text("user")
+        if method == "session/load":
+            # Gemini CLI sends the history after its answer.
+            until(lambda: "what is the word?" in stage.client.text("user"), "the history has come", 30)
+        else:
+            assert "what is the word?" not in stage.client.text("user")
         stage.prompt(Step(text="it is known"), prompt="and now?")
         assert "pumpkin" in stage.model.seen()
-        assert ("what is the word?" in history) is (method == "session/load")
 
 
 def test_it_ends_with_its_input(stage: Stage) -> None:
