@@ -143,7 +143,7 @@ def run_in(loop: asyncio.AbstractEventLoop, work: Callable[[], Awaitable[float]]
 
 
 def record_memory_actions(stage: Stage) -> dict[str, Action]:
-    """What idle agents on record add to the daemon, after a restart: only then nothing of their turns is left."""
+    """Memory that idle agents on record add to the daemon, after a restart: nothing of their turns is left then."""
     found: list[float] = []
 
     def added() -> float:

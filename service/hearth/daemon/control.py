@@ -78,7 +78,7 @@ class DaemonControl:
     def check_typed(self, asker: Session | None) -> None:
         """Raise Refused for an owner's command that was typed below a client, if no other session can be asked.
 
-        Below an agent it is refused whoever could be asked.
+        Refused below an agent, even if another session could be asked.
         """
         owner = self._services.hub.sessions.owner
         if owner is None or owner is asker or not owner.can_be_asked() or (asker is not None and asker.is_agent):

@@ -49,7 +49,7 @@ class ControlApi(Protocol):
     def check_typed(self, asker: Session | None) -> None:
         """Raise Refused for an owner's command that was typed below a client, if no other session can be asked.
 
-        Below an agent it is refused whoever could be asked.
+        Refused below an agent, even if another session could be asked.
         """
 
     async def cmd_reload(self, asker: Session | None = None) -> str:

@@ -177,7 +177,7 @@ class AgentStatusChanged(HubEvent, frozen=True, kw_only=True, tag="agent.status"
 
 
 class AgentPermissionAsked(HubEvent, frozen=True, kw_only=True, tag="agent.permission"):
-    """Event: an agent asks for a permission, which somebody must decide about."""
+    """Event: an agent asks for a permission, which waits for a decision."""
 
     agent: str
     request: str

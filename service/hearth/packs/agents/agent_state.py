@@ -55,7 +55,7 @@ class AgentHost(Protocol):
         """Decide a permission request."""
 
     def turn_ended(self, agent: "Agent", failed: bool, is_aborted: bool) -> None:
-        """Tell the parent, and whoever waits for a free turn."""
+        """Tell the parent, and the agents that wait for a free turn."""
 
 
 class AgentState:
@@ -145,7 +145,7 @@ class AgentState:
         }
 
     def asked(self) -> "list[OpenPermission]":
-        """Return the permission requests that wait for somebody, the oldest first."""
+        """Return the permission requests that wait for a decision, the oldest first."""
         return [each for each in self.permissions.values() if each.is_asked]
 
     def note_error(self, text: str) -> None:

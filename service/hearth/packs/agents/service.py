@@ -288,7 +288,7 @@ class AgentService:
         await responses.respond(self.hub.pending, caller, agent, request_id, response)
 
     def permission_asked(self, agent: Agent, request: acp.PermissionRequest, answer: Answer) -> None:
-        """Decide a permission request of an agent, or put it to somebody."""
+        """Decide a permission request of an agent, or put it to a lead or a person."""
         provider = self.providers().get(agent.record.provider)
         self._permissions.request(agent, provider.tool_client if provider else "", request, answer)
 

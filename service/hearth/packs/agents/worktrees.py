@@ -170,7 +170,7 @@ def _add(folder: str, main: str, path: str, name: str, commit: str) -> None:
             folder, *git.without_filters(folder), "-c", "submodule.recurse=false", *words, seconds=ADD_SECONDS
         )
         git.check(done, "worktree add", ADD_SECONDS)
-        # Before anybody works there: a worktree with a mark is removed.
+        # Before an agent works there: a worktree with a mark is removed.
         folders.remove_file(mark)
     except HearthError:
         _undo(main, path, name, commit)

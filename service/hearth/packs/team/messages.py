@@ -79,7 +79,7 @@ class Messages:
                     include_read={**FLAG, "default": False, "description": "Show the newest ones, read or not."},
                 ),
                 self._read,
-                # Agents that nobody watches may call what only reads. The mark as read is the reader's own.
+                # Unattended agents may call what only reads. The mark as read is the reader's own.
                 {"title": "Read messages", **schemas.READS, "idempotentHint": False},
                 schemas.result(messages={"type": "array", "items": _MESSAGE}, hasMore=FLAG, note=TEXT),
             ),

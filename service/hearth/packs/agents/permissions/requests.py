@@ -45,7 +45,7 @@ IsAbove = Callable[[str, str], bool]
 
 
 class AgentPermission(PendingCall):
-    """Permission request without a policy: whoever may act on the agent decides it."""
+    """Permission request without a policy: any client that may act on the agent decides it."""
 
     kind = "permission"
 
@@ -82,7 +82,7 @@ class OpenPermission:
         self._input = _shown(request.tool_call.get("rawInput"))
         self._answer = answer
         self.task: asyncio.Task[None] | None = None
-        # False while the policy decides, and nobody waits for an answer of anybody.
+        # False while the policy alone decides, and no lead or person is asked.
         self.is_asked = True
         # Called once, when the request is settled.
         self.on_end: Callable[[OpenPermission], None] = lambda permission: None
@@ -124,7 +124,7 @@ class OpenPermission:
 class Permissions:
     """Decisions about the permission requests of one daemon's agents.
 
-    `asked` is called for each request that waits for somebody, `answered` for an agent that was answered.
+    `asked` is called for each request that waits for a decision, `answered` for an agent that was answered.
     """
 
     def __init__(

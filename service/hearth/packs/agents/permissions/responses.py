@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hearth.packs.agents.identity.authority import AgentCaller
     from hearth.packs.agents.permissions.requests import OpenPermission
 
-# Changes of the request that a response could ask for: an agent would run something that nobody has decided about.
+# Changes of the request that a response could ask for: an agent would run something without a decision about it.
 _REFUSED = ("updatedInput", "updatedPermissions")
 
 
