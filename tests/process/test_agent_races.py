@@ -177,3 +177,62 @@ async def test_a_follower_keeps_what_it_has_not_read_while_the_agent_floods(agen
         found = feed.take()
     assert "dropped" not in [each["type"] for each in found]
     assert "tool" in [each["item"]["kind"] for each in found if each["type"] == "item"]
+
+
+def directory_of(agent: Agent) -> Directory:
+    return Directory(cast("AgentService", SimpleNamespace(agents={agent.id: agent})))
+
+
+async def test_a_kill_that_is_given_up_ends_the_process_all_the_same(host: Host, agent: Agent) -> None:
+    host.options = ("--no-answer", "session/close")
+    await agent.start(None)
+    killing = asyncio.ensure_future(agent.kill("killed by a client"))
+    while not agent.is_closed:
+        await asyncio.sleep(0)
+    # As of a client that has gone, while the agent has not answered `session/close`.
+    killing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await killing
+    await agent.stop()
+    assert all(map(is_gone, host.pids()))
+
+
+@pytest.mark.parametrize("again", ["kill", "stop"])
+async def test_an_end_waits_for_one_that_has_begun(host: Host, agent: Agent, again: str) -> None:
+    host.options = ("--ignore-eof", "--ignore-term")
+    await agent.start(None)
+    killing = asyncio.ensure_future(agent.kill("killed by a client"))
+    while not agent.is_closed:
+        await asyncio.sleep(0)
+    await (agent.kill("killed by a person") if again == "kill" else agent.stop())
+    assert all(map(is_gone, host.pids()))
+    await killing
+
+
+async def test_a_start_that_is_given_up_leaves_no_process_that_a_kill_does_not_wait_for(
+    host: Host, agent: Agent
+) -> None:
+    host.options = ("--ignore-eof", "--ignore-term", "--no-answer", "session/new")
+    starting = asyncio.ensure_future(agent.start(None))
+    while not host.pids():
+        await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert directory_of(agent).processes() == dict.fromkeys(host.pids(), agent.id)
+    await agent.kill("it could not be created")
+    assert all(map(is_gone, host.pids()))
+
+
+async def test_a_process_that_ended_by_itself_counts_as_its_agents_until_its_descendants_are_killed(
+    host: Host, agent: Agent
+) -> None:
+    await agent.start(None)
+    directory, (session,) = directory_of(agent), host.sessions
+    await agent.prompt("exit 1")
+    while agent.session:
+        await asyncio.sleep(0)
+    # A command that has left the agent's group still runs: its requests must not count as a person's.
+    assert directory.marks() == {session.mark: agent.id}
+    await agent.stop()
+    assert directory.marks() == {}

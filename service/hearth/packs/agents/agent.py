@@ -19,7 +19,7 @@ from hearth.errors import AgentError, HearthError
 from hearth.packs.agents import acp
 from hearth.packs.agents.agent_state import ERROR_CHARACTERS, AgentHost, AgentState
 from hearth.packs.agents.model import AgentRecord
-from hearth.packs.agents.process.session import CANCEL_SECONDS, AgentSession, Answer, FormerSession
+from hearth.packs.agents.process.session import CANCEL_SECONDS, AgentSession, Answer, FormerSession, SessionEnds
 from hearth.packs.agents.turn import REPLACED, TERMINATED, Turn, title_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Agent(AgentState):
         self.turn: Turn | None = None
         self.prompted: Turn | None = None  # the newest one that is not of notices
         self._lock = asyncio.Lock()
-        self._ending: set[AgentSession] = set()
+        self._ends = SessionEnds()
         self._opening: asyncio.Task[acp.SessionInfo] | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_until = 0.0
@@ -58,7 +58,7 @@ class Agent(AgentState):
     @property
     def sessions(self) -> list[AgentSession]:
         """Sessions whose processes run: the current one, and those that are being ended."""
-        return [session for session in (self.session, *self._ending) if session is not None and session.pid]
+        return [session for session in (self.session, *self._ends) if session is not None and session.pid]
 
     # --- opening
 
@@ -76,7 +76,7 @@ class Agent(AgentState):
             info = await self._opening
         except BaseException as exc:
             self._opening.cancel()
-            self._drop_session(session)
+            self._end_session(session)
             if isinstance(exc, asyncio.CancelledError) and self.is_closed:
                 # Killed while it was being opened: `kill` has cancelled the task, not this call.
                 raise AgentError(TERMINATED) from exc
@@ -98,7 +98,7 @@ class Agent(AgentState):
     def _check_wanted(self, session: AgentSession) -> None:
         """Raise AgentError if the agent was killed, or the daemon stops, while its process was made."""
         if self.is_closed or self._is_stopping:
-            self._drop_session(session)
+            self._end_session(session)
             raise AgentError(TERMINATED if self.is_closed else "the daemon shuts down")
 
     def _take_session_state(self, session: AgentSession) -> None:
@@ -107,10 +107,12 @@ class Agent(AgentState):
             self.record.mode = info.current_mode
             self.record.model = info.model
 
-    def _drop_session(self, session: AgentSession) -> None:
+    def _end_session(self, session: AgentSession) -> asyncio.Task[None]:
+        """Let go of a session and end its process; until that is done, the process counts as this agent's."""
         if self.session is session:
             self.session = self.prompted = None
             self._host.process_ended(self)
+        return self._ends.begin(session)
 
     # --- prompts
 
@@ -322,7 +324,8 @@ class Agent(AgentState):
         session = self.session
         if session is None or not session.has_ended:
             return
-        self._drop_session(session)
+        # Descendants that left its group are still being killed: none of them may count as a person's meanwhile.
+        self._end_session(session)
         self.settle_permissions("the agent's process has ended")
         if self.turn is None and self._opening is None and not self.is_closed and not self.record.is_resumable:
             self.fail(why)
@@ -356,20 +359,18 @@ class Agent(AgentState):
                 self.note_change()
 
     async def _end_process(self) -> None:
-        session = self.session
-        if session is not None:
-            self._ending.add(session)
-            self._drop_session(session)
-            try:
-                await session.close()
-            finally:
-                self._ending.discard(session)
+        if self.session is not None:
+            # Shielded: a process whose end was left half way would run on, known to nothing.
+            await asyncio.shield(self._end_session(self.session))
 
     async def _end_turn_and_process(self) -> None:
         turn = self.turn
         if self._opening is not None:
             self._opening.cancel()
-        await self._end_process()
+        if self.session is not None:
+            self._end_session(self.session)
+        # Also of former processes, and where another caller has begun it.
+        await self._ends.finish()
         if turn is not None and turn.runner is not None:
             await asyncio.wait({turn.runner})
 

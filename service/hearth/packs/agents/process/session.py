@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from hearth.errors import AgentError, HearthError
@@ -246,3 +246,26 @@ class AgentSession:
         self.has_ended = True
         self._sweep()
         self._events.ended(why)
+
+
+class SessionEnds:
+    """Sessions of one agent whose processes are being ended. An end goes on whatever becomes of its caller."""
+
+    def __init__(self) -> None:
+        self._ends: dict[AgentSession, asyncio.Task[None]] = {}
+
+    def __iter__(self) -> Iterator[AgentSession]:
+        return iter(list(self._ends))
+
+    def begin(self, session: AgentSession) -> asyncio.Task[None]:
+        """End a session with its process, once; return the task of it."""
+        task = self._ends.get(session)
+        if task is None:
+            task = self._ends[session] = asyncio.get_running_loop().create_task(session.close())
+            task.add_done_callback(lambda _: self._ends.pop(session, None))
+        return task
+
+    async def finish(self) -> None:
+        """Return when the processes of all of them are gone."""
+        while self._ends:
+            await asyncio.wait(list(self._ends.values()))
