@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -44,32 +45,32 @@ class TurnRoom:
 
     def __init__(self, limit: Callable[[], int]) -> None:
         self._limit = limit
-        # Agents with a turn, or one that is about to begin.
-        self._agents: set[str] = set()
+        # Agents with a turn, and those with one that is about to begin: by how many prompts.
+        self._running: set[str] = set()
+        self._held: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        return len(self._agents)
+        return len(self._running.union(self._held))
 
     def leave(self, agent_id: str) -> None:
-        """Give the room of an agent's turn back."""
-        self._agents.discard(agent_id)
+        """Give the room of an agent's turn back, unless another one is about to begin."""
+        self._running.discard(agent_id)
 
     @contextlib.contextmanager
     def hold(self, agent: "Agent") -> Iterator[None]:
         """Hold room for a turn that is about to begin inside the block. Raises Refused if there is none."""
-        if agent.id not in self._agents and len(self._agents) >= self._limit():
-            raise Refused(
-                f"{len(self._agents)} agents run already (agents.max_running); wait for one of them, or cancel it"
-            )
-        self._agents.add(agent.id)
+        if agent.id not in self._running and agent.id not in self._held and len(self) >= self._limit():
+            raise Refused(f"{len(self)} agents run already (agents.max_running); wait for one of them, or cancel it")
+        self._held[agent.id] += 1
         try:
             yield
         finally:
-            # A turn that was replaced has given its room away.
-            if agent.turn is None:
-                self._agents.discard(agent.id)
-            else:
-                self._agents.add(agent.id)
+            self._held[agent.id] -= 1
+            if not self._held[agent.id]:
+                del self._held[agent.id]
+            # The turn of a closed agent has given its room back, although its process may still be ending.
+            if agent.turn is not None and not agent.is_closed:
+                self._running.add(agent.id)
 
 
 def on_one_line(title: str) -> str:
