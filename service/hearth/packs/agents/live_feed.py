@@ -81,10 +81,11 @@ class LiveFeed:
         return self.take()
 
     def close(self) -> None:
-        """End the feed: no more changes are added."""
-        self.is_closed = True
-        self._news.set()
-        self._discard(self)
+        """End the feed: no more changes are added. The reader may do so again after the daemon has."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._news.set()
+            self._discard(self)
 
     def __enter__(self) -> "LiveFeed":
         return self

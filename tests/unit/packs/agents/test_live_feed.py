@@ -38,3 +38,11 @@ async def test_a_closed_feed_is_read_to_its_end() -> None:
 
 async def test_a_wait_without_a_change_ends_with_nothing() -> None:
     assert await LiveFeed(lambda feed: None).wait(0.01) == []
+
+
+async def test_a_feed_that_the_daemon_has_closed_is_closed_again_by_its_reader() -> None:
+    feeds: list[LiveFeed] = []
+    feeds.append(LiveFeed(feeds.remove))
+    with feeds[0] as feed:
+        feed.close()
+    assert feeds == []
