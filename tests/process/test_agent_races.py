@@ -236,3 +236,39 @@ async def test_a_process_that_ended_by_itself_counts_as_its_agents_until_its_des
     assert directory.marks() == {session.mark: agent.id}
     await agent.stop()
     assert directory.marks() == {}
+
+
+def option(category: str, value: str) -> dict[str, object]:
+    values = [{"value": value, "name": value}]
+    return {"id": category, "category": category, "type": "select", "currentValue": value, "options": values}
+
+
+async def test_an_update_while_the_mode_is_set_is_not_lost(
+    host: Host, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await agent.start(None)
+    (session,) = host.sessions
+
+    async def set_mode(before: acp.SessionInfo, mode: str) -> acp.SessionInfo:
+        update = {"sessionUpdate": "config_option_update", "configOptions": [option("model", "large")]}
+        session.updated(before.session_id, update)
+        return before._replace(current_mode=mode)
+
+    monkeypatch.setattr(session._connection, "set_mode", set_mode)
+    await agent.set_mode("plan")
+    assert session.info is not None
+    assert (agent.record.mode, agent.record.model, session.info.model) == ("plan", "large", "large")
+
+
+async def test_the_mode_is_the_one_that_the_agent_says_it_has_taken(
+    host: Host, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await agent.start(None)
+    (session,) = host.sessions
+
+    async def set_mode(before: acp.SessionInfo, mode: str) -> acp.SessionInfo:
+        return acp.with_config_options(before, {"configOptions": [option("mode", "default")]})
+
+    monkeypatch.setattr(session._connection, "set_mode", set_mode)
+    await agent.set_mode("plan")
+    assert agent.record.mode == "default"

@@ -293,7 +293,7 @@ class Agent(AgentState):
             return
         self.check_mode(mode)
         await session.set_mode(mode)
-        self.record.mode = mode
+        self._take_session_state(session)
         self.note_change()
 
     # --- events of the session

@@ -182,7 +182,12 @@ class AgentSession:
 
     async def set_mode(self, mode: str) -> None:
         """Switch the session to another mode. Raises AgentError."""
-        self.info = await self._connection.set_mode(self._opened, mode)
+        before = self._opened
+        after = await self._connection.set_mode(before, mode)
+        if after.config_options is before.config_options:
+            # The result has only said yes: what updates said meanwhile, such as another model, is newer than `before`.
+            after = self._opened._replace(current_mode=mode)
+        self.info = after
 
     @property
     def _opened(self) -> acp.SessionInfo:
