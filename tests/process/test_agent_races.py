@@ -40,17 +40,23 @@ class Host:
         self.folder = folder
         self.sessions: list[AgentSession] = []
         self.options: tuple[str, ...] = ()
+        self.modes: tuple[str, ...] = ("--modes",)
+        # Modes in which an agent never asks, under a policy.
+        self.unasked: set[str | None] = set()
         self.is_free = asyncio.Event()
         self.is_free.set()
 
     async def session_for(self, agent: Agent) -> AgentSession:
         await self.is_free.wait()
-        command = echo_command("--modes", "--state", str(self.folder / "sessions.json"), *self.options)
+        command = echo_command(*self.modes, "--state", str(self.folder / "sessions.json"), *self.options)
         launch = Launch(Prepared(tuple(command), environment(), Mask(())), str(self.folder), [])
         self.sessions.append(AgentSession(Provider("echo", "Echo", tuple(command)), agent, launch, LIMITS))
         return self.sessions[-1]
 
     def process_ended(self, agent: Agent) -> None: ...
+
+    def may_begin_in(self, agent: Agent, mode: str | None) -> bool:
+        return mode not in self.unasked
 
     def first_instruction(self, agent: Agent) -> str | None:
         return None
@@ -272,3 +278,50 @@ async def test_the_mode_is_the_one_that_the_agent_says_it_has_taken(
     monkeypatch.setattr(session._connection, "set_mode", set_mode)
     await agent.set_mode("plan")
     assert agent.record.mode == "default"
+
+
+async def said(agent: Agent, prompt: str) -> str | None:
+    """What an agent has said at the end of a turn."""
+    await agent.prompt(prompt)
+    while agent.turn:
+        await asyncio.wait({agent.change()})
+    return agent.record.last_message
+
+
+async def test_an_agent_that_rests_before_its_first_prompt_keeps_its_mode(host: Host, agent: Agent) -> None:
+    await agent.start(None)
+    await agent.set_mode("plan")
+    await agent._close_idle()
+    assert await said(agent, "mode") == "plan"
+    assert (agent.record.mode, len(host.sessions)) == ("plan", 2)
+
+
+async def test_no_new_process_works_in_a_mode_that_never_asks_in_place_of_the_agents_own(
+    host: Host, agent: Agent
+) -> None:
+    await agent.start(None)
+    await agent.set_mode("plan")
+    await agent._close_idle()
+    host.modes, host.unasked = (), {None}
+    with pytest.raises(HearthError, match=r"cannot go on in its mode 'plan': .* has no mode 'plan'"):
+        await agent.prompt("mode")
+    assert agent.session is None
+    host.unasked = set()
+    assert await said(agent, "mode") == "default"
+    assert "no longer 'plan'" in [item.data["text"] for item in agent.timeline.items() if item.kind == "error"][-1]
+
+
+async def test_a_mode_that_could_not_be_restored_is_restored_by_the_next_process(host: Host, agent: Agent) -> None:
+    await agent.start(None)
+    await agent.set_mode("plan")
+    await agent._close_idle()
+    host.options = ("--no-answer", "session/set_mode")
+    prompting = asyncio.ensure_future(agent.prompt("mode"))
+    while not (agent.session and agent.session.info):
+        await asyncio.sleep(0)
+    prompting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await prompting
+    assert agent.session is None
+    host.options = ()
+    assert await said(agent, "mode") == "plan"

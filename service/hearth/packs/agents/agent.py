@@ -9,7 +9,6 @@ process that ends takes its turn with it: the agent is then in error, or closed 
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from hearth.packs.agents import acp
 from hearth.packs.agents.agent_state import ERROR_CHARACTERS, AgentHost, AgentState
 from hearth.packs.agents.model import AgentRecord
 from hearth.packs.agents.process.session import CANCEL_SECONDS, AgentSession, Answer, FormerSession, SessionEnds
-from hearth.packs.agents.turn import REPLACED, TERMINATED, Turn, title_of
+from hearth.packs.agents.turn import REPLACED, TERMINATED, IdleTimer, Turn, title_of
 
 if TYPE_CHECKING:
     from hearth.packs.agents.timeline import Timeline
@@ -42,8 +41,7 @@ class Agent(AgentState):
         self._lock = asyncio.Lock()
         self._ends = SessionEnds()
         self._opening: asyncio.Task[acp.SessionInfo] | None = None
-        self._idle_timer: asyncio.TimerHandle | None = None
-        self._idle_until = 0.0
+        self._idle_timer = IdleTimer(self._idle)
         self._is_stopping = False
         self._closing: asyncio.Task[None] | None = None
 
@@ -53,7 +51,7 @@ class Agent(AgentState):
         if self.is_working or self._lock.locked():
             return True
         is_lost_with_process = self.session is not None and not self.record.is_resumable
-        return is_lost_with_process and time.monotonic() < self._idle_until
+        return is_lost_with_process and not self._idle_timer.is_over
 
     @property
     def sessions(self) -> list[AgentSession]:
@@ -89,23 +87,31 @@ class Agent(AgentState):
         record.session_id = info.session_id
         record.can_load, record.can_resume = session.capabilities.load, session.capabilities.resume
         wanted = record.mode
-        self._take_session_state(session)
-        if former is not None and wanted and wanted != info.current_mode and self.has_mode(wanted):
-            with contextlib.suppress(HearthError):
-                await session.set_mode(wanted)
-                self._take_session_state(session)
+        self.take_session_info(info)
+        if wanted and wanted != info.current_mode:
+            await self._restore_mode(session, wanted)
+
+    async def _restore_mode(self, session: AgentSession, wanted: str) -> None:
+        """Put a new process into the mode that the agent had. Raises AgentError if it must not work in another one."""
+        try:
+            await self._switch_mode(wanted)
+        except BaseException as exc:
+            # Restored by the next process, at the latest.
+            found, self.record.mode = self.record.mode, wanted
+            if not isinstance(exc, HearthError):
+                self._end_session(session)
+                raise
+            if self.session is not session or not self._host.may_begin_in(self, found):
+                self._end_session(session)
+                raise AgentError(f"agent {self.id} cannot go on in its mode {wanted!r}: {exc}") from exc
+            self.record.mode = found
+            self.note_error(f"the mode is {found!r}, and no longer {wanted!r}: {exc}")
 
     def _check_wanted(self, session: AgentSession) -> None:
         """Raise AgentError if the agent was killed, or the daemon stops, while its process was made."""
         if self.is_closed or self._is_stopping:
             self._end_session(session)
             raise AgentError(TERMINATED if self.is_closed else "the daemon shuts down")
-
-    def _take_session_state(self, session: AgentSession) -> None:
-        if (info := session.info) is not None:
-            self.record.modes = list(info.modes)
-            self.record.mode = info.current_mode
-            self.record.model = info.model
 
     def _end_session(self, session: AgentSession) -> asyncio.Task[None]:
         """Let go of a session and end its process; until that is done, the process counts as this agent's."""
@@ -187,7 +193,7 @@ class Agent(AgentState):
         self.check_open()
         if session is None:
             raise AgentError(record.last_error or f"agent {self.id} ended before its turn began")
-        self._stop_idle_timer()
+        self._idle_timer.stop()
         instruction = self._host.first_instruction(self) if record.turn == 0 else None
         record.turn += 1
         record.last_user_message_at = time.time()
@@ -293,7 +299,8 @@ class Agent(AgentState):
             return
         self.check_mode(mode)
         await session.set_mode(mode)
-        self._take_session_state(session)
+        if session.info is not None:
+            self.take_session_info(session.info)
         self.note_change()
 
     # --- events of the session
@@ -302,8 +309,9 @@ class Agent(AgentState):
         """Take an update of the session."""
         self.timeline.update(update)
         self._flush_soon()
-        if update["sessionUpdate"] in ("current_mode_update", "config_option_update") and self.session is not None:
-            self._take_session_state(self.session)
+        info = self.session.info if self.session is not None else None
+        if update["sessionUpdate"] in ("current_mode_update", "config_option_update") and info is not None:
+            self.take_session_info(info)
             self.note_change()
 
     def permission_asked(self, request: acp.PermissionRequest, answer: Answer) -> None:
@@ -334,18 +342,9 @@ class Agent(AgentState):
     # --- the end of the process
 
     def _start_idle_timer(self) -> None:
-        self._stop_idle_timer()
-        seconds = self._host.settings.idle_close
-        self._idle_until = time.monotonic() + seconds
-        self._idle_timer = asyncio.get_running_loop().call_later(seconds, self._idle)
-
-    def _stop_idle_timer(self) -> None:
-        if self._idle_timer:
-            self._idle_timer.cancel()
-            self._idle_timer = None
+        self._idle_timer.start(self._host.settings.idle_close)
 
     def _idle(self) -> None:
-        self._idle_timer = None
         if self.record.is_resumable and self.session is not None and self.session.may_rest:
             self._closing = asyncio.get_running_loop().create_task(self._close_idle())
 
@@ -376,7 +375,7 @@ class Agent(AgentState):
 
     def close_record(self, reason: str) -> None:
         """Close the agent for good, without a look at its process."""
-        self._stop_idle_timer()
+        self._idle_timer.stop()
         self.record.closed_reason = reason[:ERROR_CHARACTERS]
         self.release()
         self.set_status("closed")
@@ -393,7 +392,7 @@ class Agent(AgentState):
     async def stop(self) -> None:
         """End the process because the daemon stops. The record keeps its status, which the next daemon looks at."""
         self._is_stopping = True
-        self._stop_idle_timer()
+        self._idle_timer.stop()
         await self._end_turn_and_process()
         self.flush()
         for feed in list(self._feeds):

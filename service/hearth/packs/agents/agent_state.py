@@ -42,6 +42,9 @@ class AgentHost(Protocol):
     def process_ended(self, agent: "Agent") -> None:
         """Withdraw the token of a process that has ended."""
 
+    def may_begin_in(self, agent: "Agent", mode: str | None) -> bool:
+        """Tell whether a new process may work in a mode that its agent did not have: one that asks, under a policy."""
+
     def first_instruction(self, agent: "Agent") -> str | None:
         """Return the instruction that precedes the first prompt, if there is one."""
 
@@ -107,6 +110,12 @@ class AgentState:
         if not self.has_mode(mode):
             known = ", ".join(each.id for each in self.record.modes) or "none"
             raise Refused(f"agent {self.id} ({self.record.provider}) has no mode {mode!r}; its modes: {known}")
+
+    def take_session_info(self, info: acp.SessionInfo) -> None:
+        """Note what the session says of itself."""
+        self.record.modes = list(info.modes)
+        self.record.mode = info.current_mode
+        self.record.model = info.model
 
     # --- status
 

@@ -17,6 +17,7 @@ from hearth.packs.agents.agent import Agent
 from hearth.packs.agents.identity import authority
 from hearth.packs.agents.identity.authority import AgentCaller
 from hearth.packs.agents.model import TITLE_CHARACTERS, AgentRecord, Worktree, new_agent_id
+from hearth.packs.agents.permissions import modes
 from hearth.packs.agents.providers import Provider
 from hearth.packs.agents.timeline import Timeline
 from hearth.packs.agents.tools import payloads
@@ -73,7 +74,7 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
     mode, is_inherited = _mode(service, provider, request, parent)
     granted = None if is_inherited else mode
     if granted is not None:
-        await service.check_unasked(caller, provider, granted)
+        await modes.check_unasked(service, caller, provider, granted)
         # A person may have taken a minute to decide.
         _check_bounds(service, caller, parent)
     agent = Agent(record, service, Timeline(service.settings.timeline_limit))
@@ -90,7 +91,7 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
             await agent.set_mode(mode)
         if providers.never_asks(provider, record.mode) and (granted is None or record.mode != granted):
             # Also for a mode that its parent has: another provider may ask in a mode of that name.
-            await service.check_unasked(caller, provider, record.mode or "")
+            await modes.check_unasked(service, caller, provider, record.mode or "")
         await service.store.save_durably(record)
     except BaseException:
         await _discard(service, agent)

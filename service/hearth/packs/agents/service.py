@@ -23,6 +23,7 @@ from hearth.packs.agents.identity.tokens import AgentTokens
 from hearth.packs.agents.live_feed import LiveFeed
 from hearth.packs.agents.model import STATUS_ORDER, AgentRecord, NoticeKind
 from hearth.packs.agents.notices.delivery import NoticeDelivery
+from hearth.packs.agents.permissions import modes
 from hearth.packs.agents.permissions.requests import OpenPermission, Permissions
 from hearth.packs.agents.process import launch
 from hearth.packs.agents.process.session import AgentSession, Answer, Launch
@@ -202,7 +203,7 @@ class AgentService:
         """Begin a turn and return it; one that runs is replaced. Raises HearthError."""
         self.check_prompt(text)
         if mode is not None and mode != agent.record.mode:
-            await self._check_mode(caller, agent, mode)
+            await modes.check(self, caller, agent, mode)
         return await self.begin(agent, text, mode)
 
     async def begin(self, agent: Agent, text: str, mode: str | None = None) -> Turn | None:
@@ -241,26 +242,8 @@ class AgentService:
 
     async def set_mode(self, caller: AgentCaller, agent: Agent, mode: str) -> None:
         """Switch the mode of an agent. Raises HearthError."""
-        await self._check_mode(caller, agent, mode)
+        await modes.check(self, caller, agent, mode)
         await agent.set_mode(mode)
-
-    async def _check_mode(self, caller: AgentCaller, agent: Agent, mode: str) -> None:
-        agent.check_open()
-        if agent.record.modes:
-            agent.check_mode(mode)
-        if (provider := self.providers().get(agent.record.provider)) is not None:
-            await self.check_unasked(caller, provider, mode)
-
-    async def check_unasked(self, caller: AgentCaller, provider: "Provider", mode: str) -> None:
-        """Raise Refused for a mode in which an agent never asks, unless a person has granted it. Needs a policy."""
-        guard, session = self.guard, caller.session
-        if guard is None or session is None or caller.is_person or not providers.never_asks(provider, mode):
-            return
-        asker = guard.asker(session)
-        allowed, reason = await guard.obtain_mode(asker, provider.name, mode, guard.policy.approval_wait)
-        if not allowed:
-            shown = f"in mode {mode!r} " if mode else ""
-            raise Refused(f"an agent of {provider.name!r} never asks {shown}and needs a grant `agent_mode`: {reason}")
 
     async def activity(self, agent: Agent, limit: int | None = None) -> tuple[int, str]:
         """Return the number of an agent's activities, and the newest of them as text."""
@@ -332,6 +315,10 @@ class AgentService:
     def process_ended(self, agent: Agent) -> None:
         """Withdraw the token of a process that has ended."""
         self.tokens.revoke(agent.id)
+
+    def may_begin_in(self, agent: Agent, mode: str | None) -> bool:
+        """Tell whether a new process may work in a mode that its agent did not have."""
+        return modes.may_begin_in(self, agent, mode)
 
     def first_instruction(self, agent: Agent) -> str | None:
         """Return the instruction that precedes the first prompt."""

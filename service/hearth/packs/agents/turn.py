@@ -1,7 +1,8 @@
-"""Turns of agents: one that runs, the reasons for which it is aborted, and the room for turns of all agents."""
+"""Turns of agents: one that runs, the reasons for which it is aborted, the time between two, and the room for all."""
 
 import asyncio
 import contextlib
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -38,6 +39,32 @@ class Turn:
         status: Status = "error" if failed else "idle"
         self.outcome = status, record.last_error if failed else record.last_message
         return status
+
+
+class IdleTimer:
+    """Time without a turn, from the end of one to the next. `due` is called when it is over."""
+
+    def __init__(self, due: Callable[[], None]) -> None:
+        self._due = due
+        self._until = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last time that was started is over, stopped or not."""
+        return time.monotonic() >= self._until
+
+    def start(self, seconds: float) -> None:
+        """Start the time again."""
+        self.stop()
+        self._until = time.monotonic() + seconds
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._due)
+
+    def stop(self) -> None:
+        """Stop the timer: `due` is not called."""
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
 
 
 class TurnRoom:
