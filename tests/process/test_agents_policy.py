@@ -166,6 +166,24 @@ def test_a_mode_that_never_asks_needs_a_grant(scratch: Scratch, team: Team) -> N
     assert tools.call("set_agent_mode", agentId=agent, modeId="bypassPermissions")["newMode"] == "bypassPermissions"
 
 
+def test_an_agent_whose_mode_still_needs_a_grant_gets_no_prompt(scratch: Scratch, team: Team) -> None:
+    # The scripted agent in the place of OpenCode, which never asks in any mode.
+    text = config(scratch, "--modes").replace("[agents.providers.echo]", "[agents.providers.opencode]")
+    scratch.write_config(text.replace("'echo'", "'opencode'"))
+    scratch.reload()
+    team.apply(POLICY.replace("approval_wait = 5", "approval_wait = 60"))
+    tools, other = opened(scratch), opened(scratch)
+    creating = tools.begin("create_agent", role="tl", cwd=str(scratch.home))
+    (approval,) = team.wait_pending()
+    (agent,) = [each["id"] for each in other.agents()]
+    assert "is being created" in other.fails("send_agent_prompt", agentId=agent, prompt="say unasked")
+    assert "is being created" in other.fails("set_agent_mode", agentId=agent, modeId="plan")
+    assert team.person("deny", str(approval["id"])).returncode == 0
+    answer = tools.client.answer_to(creating)
+    assert "never asks" in answer["result"]["content"][0]["text"]
+    assert other.agents(includeArchived=True) == []
+
+
 def test_a_mode_of_the_parent_needs_a_grant_where_the_childs_provider_never_asks_in_it(
     scratch: Scratch, team: Team
 ) -> None:

@@ -141,7 +141,7 @@ class Agent(AgentState):
         Raises HearthError.
         """
         async with self._lock:
-            if self.is_closed or self.turn is not None:
+            if self.is_closed or self.is_being_created or self.turn is not None:
                 return False
             await self._ensure_session()
             try:

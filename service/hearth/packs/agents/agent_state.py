@@ -69,6 +69,8 @@ class AgentState:
         self._host = host
         self.timeline = timeline
         self.permissions: dict[str, OpenPermission] = {}
+        # Its mode may still wait for a grant: it gets no prompt, and is not on record.
+        self.is_being_created = False
         # Status that the hub has been told.
         self.told_status: Status | None = None
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -100,6 +102,11 @@ class AgentState:
         if self.is_closed:
             reason = self.record.closed_reason or "it was closed"
             raise Refused(f"Agent {self.id} is closed ({reason}); create another agent")
+
+    def check_created(self) -> None:
+        """Raise Refused for an agent that may yet turn out to be refused."""
+        if self.is_being_created:
+            raise Refused(f"agent {self.id} is being created; wait until the call that creates it has returned")
 
     def has_mode(self, mode: str) -> bool:
         """Tell whether the agent offers a mode."""

@@ -78,6 +78,7 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
         # A person may have taken a minute to decide.
         _check_bounds(service, caller, parent)
     agent = Agent(record, service, Timeline(service.settings.timeline_limit))
+    agent.is_being_created = True
     # From now on it counts: many calls at once do not exceed the bound together.
     service.agents[record.id] = agent
     service.created(agent)
@@ -96,12 +97,15 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
     except BaseException:
         await _discard(service, agent)
         raise
+    agent.is_being_created = False
     if request.prompt is not None:
         try:
             await service.begin(agent, request.prompt)
         except HearthError as exc:
             # The agent is there, and its status says what is wrong.
             log.warning("first prompt failed agent=%s reason=%s", agent.id, exc)
+    # A message may have come meanwhile.
+    service.delivery.tell_all_soon()
     return agent
 
 

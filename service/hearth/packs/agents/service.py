@@ -202,6 +202,7 @@ class AgentService:
     async def prompt(self, caller: AgentCaller, agent: Agent, text: str, mode: str | None = None) -> Turn | None:
         """Begin a turn and return it; one that runs is replaced. Raises HearthError."""
         self.check_prompt(text)
+        agent.check_created()
         if mode is not None and mode != agent.record.mode:
             await modes.check(self, caller, agent, mode)
         return await self.begin(agent, text, mode)
@@ -242,6 +243,7 @@ class AgentService:
 
     async def set_mode(self, caller: AgentCaller, agent: Agent, mode: str) -> None:
         """Switch the mode of an agent. Raises HearthError."""
+        agent.check_created()
         await modes.check(self, caller, agent, mode)
         await agent.set_mode(mode)
 
@@ -339,7 +341,8 @@ class AgentService:
         """Keep the record of an agent, and tell of a new status."""
         if (agent := self.agents.get(agent_id)) is None:
             return
-        self.store.save(agent.record)
+        if not agent.is_being_created:
+            self.store.save(agent.record)
         status = agent.record.status
         if agent.told_status != status:
             agent.told_status = status
