@@ -1,7 +1,9 @@
 """One agent whose prompts, cancels, ends and starts cross each other, with the scripted agent as its process."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -325,3 +327,18 @@ async def test_a_mode_that_could_not_be_restored_is_restored_by_the_next_process
     assert agent.session is None
     host.options = ()
     assert await said(agent, "mode") == "plan"
+
+
+async def test_a_process_ends_although_every_thread_of_the_loop_is_busy(host: Host, agent: Agent) -> None:
+    # As with git, which works for a minute in a large repository, and creations that wait for it.
+    await agent.start(None)
+    loop, is_over = asyncio.get_running_loop(), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        loop.set_default_executor(pool)
+        pool.submit(is_over.wait, 30)
+        try:
+            await agent.kill("killed by a person")
+            assert not is_over.is_set()
+        finally:
+            is_over.set()
+    assert all(map(is_gone, host.pids()))

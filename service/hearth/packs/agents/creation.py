@@ -23,6 +23,7 @@ from hearth.packs.agents.timeline import Timeline
 from hearth.packs.agents.tools import payloads
 from hearth.packs.agents.turn import on_one_line
 from hearth.paths import home_dir
+from hearth.upstreams import threads
 
 if TYPE_CHECKING:
     from hearth.packs.agents.service import AgentService
@@ -119,7 +120,7 @@ async def _discard(service: "AgentService", agent: Agent) -> None:
 
         try:
             # No work is in it yet.
-            await asyncio.to_thread(worktrees.remove, worktree, True)
+            await threads.run(worktrees.remove, worktree, True)
         except HearthError as exc:
             log.warning("worktree not removed path=%s reason=%s", worktree.path, exc)
 
@@ -220,7 +221,7 @@ async def _make_worktree(service: "AgentService", record: AgentRecord, request: 
     if not base:
         raise Refused("baseBranch is required when creating a worktree")
     in_use = [each.record.worktree.path for each in service.agents.values() if each.record.worktree]
-    work = asyncio.to_thread(worktrees.create, service.places.worktrees, record.cwd, name, base, in_use)
+    work = threads.run(worktrees.create, service.places.worktrees, record.cwd, name, base, in_use)
     making = asyncio.ensure_future(work)
     try:
         record.worktree = await asyncio.shield(making)

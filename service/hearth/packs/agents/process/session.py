@@ -18,6 +18,7 @@ from hearth.packs.agents import acp, acp_updates
 from hearth.packs.agents.acp_connection import AcpConnection
 from hearth.packs.agents.process.launch import Prepared
 from hearth.packs.agents.providers import Provider
+from hearth.upstreams import threads
 
 log = logging.getLogger(__name__)
 
@@ -218,7 +219,7 @@ class AgentSession:
     async def _kill_marked(self) -> None:
         from hearth.host.marked_processes import kill_marked
 
-        left = await asyncio.to_thread(kill_marked, MARK, self.mark, SWEEP_SECONDS)
+        left = await threads.run(kill_marked, MARK, self.mark, SWEEP_SECONDS)
         if left:
             log.warning("processes of an agent cannot be killed agent=%s pids=%s", self._provider.name, left)
 

@@ -1,11 +1,11 @@
 """Removal of closed agents from the record, and of worktrees that hold no work."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hearth.errors import HearthError, Refused
+from hearth.upstreams import threads
 
 if TYPE_CHECKING:
     from hearth.packs.agents.agent import Agent
@@ -40,7 +40,7 @@ async def _prune(service: "AgentService", agent: "Agent", force: bool) -> dict[s
         from hearth.packs.agents import worktrees
 
         try:
-            await asyncio.to_thread(worktrees.remove, worktree, force)
+            await threads.run(worktrees.remove, worktree, force)
         except HearthError as exc:
             return {**found, "pruned": False, "reason": str(exc)}
     service.forget(agent)
