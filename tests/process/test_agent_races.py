@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -14,6 +14,7 @@ from hearth.config.model import AgentSettings
 from hearth.errors import HearthError, Refused
 from hearth.masking import Mask
 from hearth.packs.agents import acp
+from hearth.packs.agents.acp_connection import AcpConnection
 from hearth.packs.agents.agent import Agent
 from hearth.packs.agents.identity.directory import Directory
 from hearth.packs.agents.model import AgentRecord, new_agent_id
@@ -342,3 +343,24 @@ async def test_a_process_ends_although_every_thread_of_the_loop_is_busy(host: Ho
         finally:
             is_over.set()
     assert all(map(is_gone, host.pids()))
+
+
+async def test_a_history_that_begins_after_the_answer_is_no_news(
+    host: Host, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await agent.start(None)
+    assert await said(agent, "say one") == "one"
+    await agent._close_idle()
+    loaded = AcpConnection.load_session
+
+    async def load_session(self: AcpConnection, *given: Any) -> acp.SessionInfo:
+        info = await loaded(self, *given)
+        # As Gemini CLI does: nothing comes before the answer, and the history a moment later.
+        host.sessions[-1]._heard_at = 0.0
+        chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "repeated"}}
+        asyncio.get_running_loop().call_later(0.05, host.sessions[-1].updated, info.session_id, chunk)
+        return info
+
+    monkeypatch.setattr(AcpConnection, "load_session", load_session)
+    assert await said(agent, "sleep 0.2\nsay two") == "two"
+    assert "repeated" not in str([item.data for item in agent.timeline.items()])

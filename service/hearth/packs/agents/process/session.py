@@ -156,6 +156,7 @@ class AgentSession:
             return await connection.resume_session(former.session_id, cwd, servers)
         info = await connection.load_session(former.session_id, cwd, servers)
         # Gemini CLI, and in part Codex, sends the history after its answer. No update is taken before `info` is set.
+        self._heard_at = asyncio.get_running_loop().time()
         while (quiet := asyncio.get_running_loop().time() - self._heard_at) < HISTORY_QUIET_SECONDS:
             await asyncio.sleep(HISTORY_QUIET_SECONDS - quiet)
         return info
