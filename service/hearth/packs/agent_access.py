@@ -70,6 +70,9 @@ class AgentSource(Protocol):
     async def notify(self, recipient_id: str, child_id: str, kind: NoticeKind) -> None:
         """Tell an agent that something of another one waits for it."""
 
+    def take_message_notices(self, recipient_id: str) -> Sequence[str]:
+        """Take back the notices of messages that wait for an agent; return the senders."""
+
 
 class AgentServices(Protocol):
     """Protocol for the daemon, as the packs of agents see it."""

@@ -41,6 +41,11 @@ class FakeService:
     async def notify(self, recipient_id: str, child_id: str, kind: NoticeKind) -> None:
         self.notices.append((recipient_id, child_id, kind))
 
+    def take_message_notices(self, recipient_id: str) -> list[str]:
+        taken = [each for each in self.notices if each[0] == recipient_id and each[2] == "message"]
+        self.notices = [each for each in self.notices if each not in taken]
+        return [child_id for _, child_id, _ in taken]
+
 
 class TeamStage:
     """A hub with both packs, as the daemon serves them."""

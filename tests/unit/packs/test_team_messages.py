@@ -166,3 +166,27 @@ async def test_a_report_without_a_parent_is_refused(stage: TeamStage, lead: Agen
     refused = await stage.client(dev).refusal("notify_parent", status="success", message="x")
     assert "does not exist any more" in refused
     assert "one of success, failure" in await stage.client(dev).refusal("notify_parent", status="done", message="x")
+
+
+async def test_a_reader_gets_no_notice_of_what_it_has_read(
+    stage: TeamStage, lead: AgentRecord, dev: AgentRecord
+) -> None:
+    sender, reader = stage.client(lead), stage.client(dev)
+    await sender.call("send_message", recipient=dev.id, content="one")
+    await sender.call("send_message", recipient=dev.id, content="two")
+    assert (await reader.call("read_messages", limit=1))["hasMore"] is True
+    assert set(stage.service.notices) == {(dev.id, lead.id, "message")}
+    assert (await reader.call("read_messages"))["hasMore"] is False
+    assert stage.service.notices == []
+
+
+async def test_a_notice_stays_where_the_messages_could_not_be_read(
+    stage: TeamStage, lead: AgentRecord, dev: AgentRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*given: object) -> None:
+        raise FileAccessError("the disk is full")
+
+    await stage.client(lead).call("send_message", recipient=dev.id, content="one")
+    monkeypatch.setattr(stage.store, "messages", refused)
+    assert "the disk is full" in await stage.client(dev).refusal("read_messages")
+    assert stage.service.notices == [(dev.id, lead.id, "message")]

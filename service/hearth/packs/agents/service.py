@@ -376,6 +376,12 @@ class AgentService:
         """Tell an agent that something of another one waits for it."""
         self.delivery.post(recipient_id, child_id, kind)
 
+    def take_message_notices(self, recipient_id: str) -> "Sequence[str]":
+        """Take back the notices of messages that wait for an agent; return the senders."""
+        taken = [each for each in self.delivery.notices.of(recipient_id) if each.kind == "message"]
+        self.delivery.notices.delivered(taken)
+        return [each.child_id for each in taken]
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run work that the service ends with itself."""
         task = asyncio.get_running_loop().create_task(work)

@@ -13,6 +13,8 @@ from hearth.packs.team.schemas import COUNT, FLAG, TEXT, TEXT_OR_NULL, one_line,
 from hearth.upstreams.pack_api import Arguments, CallContext, PackTool, ToolError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hearth.packs.agent_access import AgentServices
 
 # About eight thousand tokens; a longer text belongs in a file.
@@ -123,23 +125,37 @@ class Messages:
     async def _read(self, context: CallContext, arguments: Arguments) -> dict[str, Any]:
         roster, store = Roster.of(self._services, context), self._services.agents().store
         limit, is_all = int(arguments.get("limit", READ_BY_DEFAULT)), arguments.get("include_read", False)
-        # One more tells that there are more.
-        found = await store.messages(roster.caller.id, not is_all, limit + (not is_all))
-        shown: list[TeamMessage] = []
-        size = 0
-        for each in found[:limit]:
-            size += len(each.content)
-            if shown and size > RESULT_CHARACTERS:
-                break
-            shown.append(each)
-        answer = {
+        # The reader needs no notice of what it reads now. Taken first: a message that comes meanwhile has its own.
+        senders = self._services.agents().take_message_notices(roster.caller.id)
+        is_all_read = False
+        try:
+            # One more tells that there are more.
+            found = await store.messages(roster.caller.id, not is_all, limit + (not is_all))
+            shown = _fitting(found[:limit])
+            if shown:
+                await store.mark_read([each.id for each in shown])
+            is_all_read = not is_all and len(found) == len(shown)
+        finally:
+            if not is_all_read:
+                for sender in senders:
+                    await self._services.agents().notify(roster.caller.id, sender, "message")
+        return {
             "messages": [_described(each, roster.get(each.sender)) for each in shown],
             "hasMore": len(found) > len(shown),
             "note": NOTE,
         }
-        if shown:
-            await store.mark_read([each.id for each in shown])
-        return answer
+
+
+def _fitting(messages: "Sequence[TeamMessage]") -> list[TeamMessage]:
+    """Return the first messages, as many as one result may have; at least one."""
+    shown: list[TeamMessage] = []
+    size = 0
+    for each in messages:
+        size += len(each.content)
+        if shown and size > RESULT_CHARACTERS:
+            break
+        shown.append(each)
+    return shown
 
 
 def _described(message: TeamMessage, sender: AgentRecord | None) -> dict[str, Any]:
