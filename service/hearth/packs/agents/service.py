@@ -255,10 +255,7 @@ class AgentService:
         except HearthError:
             # The items of this daemon are better than none.
             items = agent.timeline.items()
-        text = render(items, limit)
-        if len(text) > ACTIVITY_CHARACTERS:
-            text = f"(the beginning is left out)\n{text[-ACTIVITY_CHARACTERS:]}"
-        return len(items), text
+        return len(items), render(items, limit, ACTIVITY_CHARACTERS)
 
     # --- permissions
 

@@ -45,14 +45,25 @@ def weight(data: dict[str, Any]) -> int:
     return _ITEM_BYTES + sum(map(sys.getsizeof, texts))
 
 
-def render(items: Sequence[TimelineItem], limit: int | None = None) -> str:
+def render(items: Sequence[TimelineItem], limit: int | None = None, characters: int = sys.maxsize) -> str:
     """Return the newest items as text, for a model: secrets masked, control characters escaped.
 
-    A tool, a task and an error are one line each, whatever their texts have in them.
+    A tool, a task and an error are one line each, whatever their texts have in them. No more items are looked at than
+    `characters` take: to mask all texts of a long timeline takes a second.
     """
     items = [item for item in items if item.kind != "mode"]
     shown = items[-limit:] if limit else items
-    text = "\n".join(filter(None, map(_rendered, shown))) or _NOTHING
+    lines: list[str] = []
+    room = characters
+    for item in reversed(shown):
+        if line := _rendered(item):
+            lines.append(line)
+            room -= len(line) + 1
+            if room < 0:
+                break
+    text = "\n".join(reversed(lines)) or _NOTHING
+    if room < 0:
+        text = f"(the beginning is left out)\n{text[-characters:]}"
     if len(shown) == len(items):
         return text
     return f"Showing {len(shown)} of {len(items)} activities (limited to {limit})\n\n{text}"

@@ -511,3 +511,19 @@ def test_items_of_a_damaged_file_are_shown_as_far_as_possible() -> None:
     kinds = ("user", "message", "thought", "tool", "plan", "error", "compacted", "mode", "system")
     items = [TimelineItem(number, kind, 0.0, {}) for number, kind in enumerate(kinds)]  # type: ignore[arg-type]
     assert render(items) == "[Tool]\n[Tasks]\n[Error]\n[Compacted]\n[System]"
+
+
+def test_no_more_items_are_rendered_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+
+    def noted(text: str) -> str:
+        looked_at.append(text)
+        return text
+
+    monkeypatch.setattr("hearth.masking.everywhere", noted)
+    items = [TimelineItem(seq, "message", 0.0, {"text": str(seq) * 1000}) for seq in range(1, 10)]
+    text = render(items, None, 2500)
+    assert text.startswith("(the beginning is left out)\n777")
+    assert text.endswith("888\n" + 1000 * "9")
+    assert len(looked_at) == 3
+    assert render(items[:1], None, 2500) == 1000 * "1"
