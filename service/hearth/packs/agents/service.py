@@ -33,6 +33,7 @@ from hearth.packs.agents.tools import payloads
 from hearth.packs.agents.turn import CANCELLED, Turn, TurnRoom
 from hearth.packs.agents.upkeep import pruning, restart
 from hearth.packs.agents.waiting import OnProgress, WaitResult
+from hearth.upstreams import threads
 from hearth.upstreams.transports import limits_of
 
 if TYPE_CHECKING:
@@ -79,19 +80,21 @@ class AgentService:
 
     async def start(self) -> None:
         """Take up the agents of the former daemon; the first caller does it, the others wait. Raises HearthError."""
-        if self._starting is None:
-            self._starting = asyncio.ensure_future(self._start())
+        starting = self._starting = self._starting or asyncio.ensure_future(self._start())
         try:
-            await asyncio.shield(self._starting)
-        except HearthError:
-            self._starting = None
+            await asyncio.shield(starting)
+        except BaseException:
+            # A start that has failed is tried again; one whose caller has gone goes on.
+            if starting.done() and self._starting is starting:
+                self._starting = None
             raise
 
     async def _start(self) -> None:
         if self._former:
             await self._former
         self.tokens.remove_former()
-        records = self.store.load()
+        # A backup that holds the file delays its opening for seconds.
+        records = await threads.run(self.store.load)
         self.delivery = NoticeDelivery(self)
         await restart.take_up(self, records)
 
@@ -104,6 +107,9 @@ class AgentService:
     async def stop(self) -> None:
         """End every agent's process; the records stay for the next daemon."""
         self.is_stopping = True
+        if self._starting is not None:
+            # Else it would take up the agents of a service that has ended.
+            await asyncio.wait({self._starting})
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*(agent.stop() for agent in self.agents.values()), return_exceptions=True)

@@ -1,0 +1,74 @@
+"""Start and stop of the service of agents, without any process."""
+
+import asyncio
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from hearth.config import Config
+from hearth.hub.hub import Hub
+from hearth.packs.agents.model import AgentRecord
+from hearth.packs.agents.service import AgentService
+
+if TYPE_CHECKING:
+    from hearth.packs import PackServices
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> AgentService:
+    places = SimpleNamespace(agents=str(tmp_path / "agents"), agent_tokens=lambda: str(tmp_path / "tokens"))
+    hub = Hub(Config(), str(tmp_path / "learned.json"))
+    return AgentService(cast("PackServices", SimpleNamespace(hub=hub, places=places)))
+
+
+async def test_a_file_that_opens_slowly_does_not_hold_the_loop(
+    service: AgentService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, is_open = asyncio.get_running_loop(), threading.Event()
+
+    def load() -> list[AgentRecord]:
+        loop.call_soon_threadsafe(is_open.set)
+        assert is_open.wait(5)
+        return []
+
+    monkeypatch.setattr(service.store, "load", load)
+    await service.start()
+    await service.stop()
+
+
+async def test_a_start_that_failed_for_whatever_reason_is_tried_again(
+    service: AgentService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load() -> list[AgentRecord]:
+        raise RuntimeError("not foreseen")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.store, "load", load)
+        first, second = service.start(), service.start()
+        found = await asyncio.gather(first, second, return_exceptions=True)
+        assert [type(each) for each in found] == [RuntimeError, RuntimeError]
+    await service.start()
+    assert service.hub.agents is not None
+    await service.stop()
+
+
+async def test_a_service_that_is_stopped_as_it_starts_takes_up_no_agents(
+    service: AgentService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_open = threading.Event()
+
+    def load() -> list[AgentRecord]:
+        assert is_open.wait(10)
+        return []
+
+    monkeypatch.setattr(service.store, "load", load)
+    starting = asyncio.ensure_future(service.start())
+    await asyncio.sleep(0)
+    stopping = asyncio.ensure_future(service.stop())
+    await asyncio.sleep(0)
+    is_open.set()
+    await asyncio.gather(starting, stopping)
+    assert service.hub.agents is None
