@@ -14,20 +14,30 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-# Closed agents on record; beyond that the oldest are forgotten, except those whose worktrees may hold work.
+# Closed agents on record; beyond that the oldest are forgotten, except those whose worktrees may hold work, and those
+# above an open agent.
 CLOSED_LIMIT = 200
 
 
 def forget_oldest(service: "AgentService") -> None:
     """Forget the oldest closed agents beyond the limit."""
     closed = [agent for agent in service.agents.values() if agent.is_closed]
-    removable = [agent for agent in closed if agent.record.worktree is None]
+    needed = _ancestors_of_open(service)
+    removable = [agent for agent in closed if agent.record.worktree is None and agent.id not in needed]
     for agent in sorted(removable, key=lambda each: each.record.updated_at)[: max(0, len(closed) - CLOSED_LIMIT)]:
         service.forget(agent)
 
 
+def _ancestors_of_open(service: "AgentService") -> set[str]:
+    """Return the ids of the agents above those that are open: an agent acts on its descendants through them."""
+    return {id for agent in service.agents.values() if not agent.is_closed for id in service.ancestors(agent.id)}
+
+
 async def prune(service: "AgentService", agents: "Sequence[Agent]", force: bool) -> list[dict[str, Any]]:
-    """Forget agents; return for each what became of it. An agent whose worktree holds work stays without `force`."""
+    """Forget agents; return for each what became of it.
+
+    An agent whose worktree holds work stays without `force`, and one above an open agent stays.
+    """
     return [await _prune(service, agent, force) for agent in agents]
 
 
@@ -36,6 +46,8 @@ async def _prune(service: "AgentService", agent: "Agent", force: bool) -> dict[s
         raise Refused(f"Agent {agent.id} is not closed; kill it first")
     worktree = agent.record.worktree
     found: dict[str, Any] = {"agentId": agent.id, "title": agent.record.title, "pruned": True, "reason": None}
+    if agent.id in _ancestors_of_open(service):
+        return {**found, "pruned": False, "reason": "agents below it are open; kill them first"}
     if worktree is not None:
         from hearth.packs.agents import worktrees
 
