@@ -170,6 +170,31 @@ def test_a_cancelled_child_is_no_finished_one(tools: AgentTools) -> None:
     assert notices(tools, lead, child, "finished") == 0
 
 
+def test_a_parent_is_told_that_a_person_has_cancelled_or_killed_its_child(tools: AgentTools) -> None:
+    lead = tools.create()["agentId"]
+    child = child_of(tools, lead, "sleep")
+    tools.call("cancel_agent", agentId=child)
+    told(tools, lead, child, "was cancelled")
+    tools.call("kill_agent", agentId=child)
+    told(tools, lead, child, "was closed")
+    other = child_of(tools, lead, "sleep")
+    assert json.loads(tools.send(lead, mcp("kill_agent", agentId=other))["lastMessage"]) == {"success": True}
+    assert tools.send(lead, "say next")["lastMessage"] == "next"
+    # The lead knows what it has done itself.
+    assert notices(tools, lead, other, "was closed") == 0
+
+
+def test_a_parent_that_waits_for_a_child_is_told_of_its_cancellation_once(tools: AgentTools) -> None:
+    lead = tools.create()["agentId"]
+    child = child_of(tools, lead, "sleep")
+    tools.send(lead, mcp("wait_for_agent", agentId=child), background=True)
+    until(lambda: "wait_for_agent" in activity(tools, lead), "the lead waits")
+    tools.call("cancel_agent", agentId=child)
+    until(lambda: tools.status(lead)["status"] == "idle", "the wait has ended")
+    assert tools.send(lead, "say next")["lastMessage"] == "next"
+    assert notices(tools, lead, child, "was cancelled") == 0
+
+
 def below(tools: AgentTools, agent: str, client: str, path: str, tool: str, **arguments: object) -> str:
     """The answer to a call that a process below an agent makes by a connection of its own, which shows no token."""
     call = f"agents__{tool}"

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 Status = Literal["initializing", "idle", "running", "error", "closed"]
-NoticeKind = Literal["finished", "errored", "permission", "message"]
+NoticeKind = Literal["finished", "errored", "cancelled", "closed", "permission", "message"]
 TaskStatus = Literal["pending", "in_progress", "completed", "cancelled"]
 
 # Order of `list_agents`: those that work come first.

@@ -241,10 +241,12 @@ class AgentService:
 
     async def cancel(self, caller: AgentCaller, agent: Agent) -> bool:
         """Cancel the turn of an agent; return whether one ran."""
+        self.delivery.tell_of_end(agent, "cancelled", caller.agent_id)
         return await agent.abort(CANCELLED)
 
     async def kill(self, caller: AgentCaller, agent: Agent) -> None:
         """Close an agent for good. Returns when its processes are dead."""
+        self.delivery.tell_of_end(agent, "closed", caller.agent_id)
         await agent.kill(f"killed by {'a person' if caller.is_person else caller.agent_id or 'a client'}")
 
     async def set_mode(self, caller: AgentCaller, agent: Agent, mode: str) -> None:
@@ -273,7 +275,8 @@ class AgentService:
         """Decide a permission request. Raises HearthError."""
         from hearth.packs.agents.permissions import responses
 
-        await responses.respond(self.hub.pending, caller, agent, request_id, response)
+        if await responses.respond(self.hub.pending, caller, agent, request_id, response):
+            await self.cancel(caller, agent)
 
     def permission_asked(self, agent: Agent, request: acp.PermissionRequest, answer: Answer) -> None:
         """Decide a permission request of an agent, or put it to a lead or a person."""
@@ -381,9 +384,7 @@ class AgentService:
 
     def take_message_notices(self, recipient_id: str) -> "Sequence[str]":
         """Take back the notices of messages that wait for an agent; return the senders."""
-        taken = [each for each in self.delivery.notices.of(recipient_id) if each.kind == "message"]
-        self.delivery.notices.delivered(taken)
-        return [each.child_id for each in taken]
+        return self.delivery.notices.take_messages(recipient_id)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run work that the service ends with itself."""

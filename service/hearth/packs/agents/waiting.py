@@ -60,6 +60,7 @@ class Wait:
         started = loop.time()
         while True:
             if turn is not None and turn.aborted:
+                self._notices.seen(self._parent_id, agent.id)
                 raise Refused(turn.aborted)
             if turn is not None and turn.outcome is not None:
                 self._notices.seen(self._parent_id, agent.id)

@@ -34,6 +34,15 @@ class NoticeDelivery:
         if record.parent_id is not None and record.notify:
             self.post(record.parent_id, agent.id, kind)
 
+    def tell_of_end(self, agent: "Agent", kind: NoticeKind, by: str | None) -> None:
+        """Tell the parent that another one is about to cancel a turn, or to kill the agent.
+
+        Before the end: a wait of the parent, which ends with it, uses the notice up.
+        """
+        is_news = not agent.is_closed if kind == "closed" else agent.turn is not None
+        if is_news and by != agent.record.parent_id:
+            self.tell_parent(agent, kind)
+
     def post(self, recipient_id: str, child_id: str, kind: NoticeKind) -> None:
         """Add a notice for an agent; one that is closed gets none."""
         agents = self._service.agents

@@ -1,4 +1,4 @@
-"""Notices for agents that are parents: a child has ended a turn, failed, or needs a decision.
+"""Notices for agents that are parents: a child has ended a turn, failed, was ended by another, or needs a decision.
 
 The rules:
 
@@ -29,6 +29,8 @@ AT_ONCE = 20
 _WORDS: dict[str, str] = {
     "finished": "finished",
     "errored": "errored",
+    "cancelled": "was cancelled",
+    "closed": "was closed",
     "permission": "needs permission",
     "message": "sent a message",
 }
@@ -117,8 +119,14 @@ class Notices:
         """Remove the notices about a child whose state its parent has just been told."""
         if parent_id:
             # A message is not part of that state.
-            told = ("finished", "errored", "permission")
-            self.delivered([each for each in self.of(parent_id) if each.child_id == child_id and each.kind in told])
+            told = [each for each in self.of(parent_id) if each.child_id == child_id and each.kind != "message"]
+            self.delivered(told)
+
+    def take_messages(self, recipient_id: str) -> list[str]:
+        """Remove the notices of messages for an agent; return the senders."""
+        taken = [each for each in self.of(recipient_id) if each.kind == "message"]
+        self.delivered(taken)
+        return [each.child_id for each in taken]
 
     def forget_parent(self, parent_id: str) -> None:
         """Remove the notices of a parent that is closed."""

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 from hearth.errors import Refused
 from hearth.hub.authorization.pending import Approver, Pending
-from hearth.packs.agents.turn import CANCELLED
 
 if TYPE_CHECKING:
     from hearth.packs.agents.agent import Agent
@@ -17,8 +16,8 @@ _REFUSED = ("updatedInput", "updatedPermissions")
 
 async def respond(
     pending: Pending, caller: "AgentCaller", agent: "Agent", request_id: str, response: dict[str, Any]
-) -> None:
-    """Decide a request of an agent. Raises HearthError."""
+) -> bool:
+    """Decide a request of an agent; return whether its turn must end, too. Raises HearthError."""
     permission = next((each for each in agent.asked() if each.id == request_id), None)
     if permission is None:
         raise Refused(f"agent {agent.id} has no open permission request {request_id!r}; list_pending_permissions")
@@ -32,8 +31,7 @@ async def respond(
     by = _approver(caller)
     action = "approve" if behavior == "allow" else "deny"
     await pending.decide(permission.item.id, action, by, str(response.get("message") or ""))
-    if behavior == "deny" and response.get("interrupt"):
-        await agent.abort(CANCELLED)
+    return behavior == "deny" and bool(response.get("interrupt"))
 
 
 def _check_action(permission: "OpenPermission", chosen: object, behavior: str) -> None:
