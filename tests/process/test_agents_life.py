@@ -40,6 +40,9 @@ def test_references_of_a_provider_are_filled_in_and_its_secrets_are_in_no_log(sc
     assert created["status"] == "error"
     assert "sk-very" not in json.dumps(created)
     assert "sk-very" not in str(tools.call("get_agent_activity", agentId=created["agentId"]))
+    assert "sk-very" not in json.dumps(tools.status(created["agentId"]))
+    tools.send(created["agentId"], "env MODEL_KEY")
+    assert "sk-very" not in json.dumps(tools.status(created["agentId"]))
     tools.send(created["agentId"], "exit 3")
     assert "sk-very" not in scratch.logged()
 

@@ -203,7 +203,10 @@ class AgentsPack(Pack):
 
     async def _status(self, context: CallContext, arguments: Arguments) -> dict[str, Any]:
         _, agent = self._found(context, arguments)
-        return {"status": agent.record.status, "snapshot": self._service.snapshot(agent)}
+        snapshot = self._service.snapshot(agent)
+        for key in ("lastMessage", "lastError"):
+            snapshot[key] = everywhere(snapshot[key]) if snapshot[key] else snapshot[key]
+        return {"status": agent.record.status, "snapshot": snapshot}
 
     async def _list(self, context: CallContext, arguments: Arguments) -> dict[str, Any]:
         found = self._service.list(self._caller(context), arguments.get("includeArchived", False))
