@@ -16,6 +16,7 @@ from hearth.masking import Mask
 from hearth.packs.agents import acp
 from hearth.packs.agents.acp_connection import AcpConnection
 from hearth.packs.agents.agent import Agent
+from hearth.packs.agents.agent_process import AgentProcess
 from hearth.packs.agents.identity.directory import Directory
 from hearth.packs.agents.model import AgentRecord, new_agent_id
 from hearth.packs.agents.process.launch import Prepared
@@ -49,16 +50,16 @@ class Host:
         self.is_free = asyncio.Event()
         self.is_free.set()
 
-    async def session_for(self, agent: Agent) -> AgentSession:
+    async def session_for(self, agent: AgentProcess) -> AgentSession:
         await self.is_free.wait()
         command = echo_command(*self.modes, "--state", str(self.folder / "sessions.json"), *self.options)
         launch = Launch(Prepared(tuple(command), environment(), Mask(())), str(self.folder), [])
         self.sessions.append(AgentSession(Provider("echo", "Echo", tuple(command)), agent, launch, LIMITS))
         return self.sessions[-1]
 
-    def process_ended(self, agent: Agent) -> None: ...
+    def process_ended(self, agent: AgentProcess) -> None: ...
 
-    def may_begin_in(self, agent: Agent, mode: str | None) -> bool:
+    def may_begin_in(self, agent: AgentProcess, mode: str | None) -> bool:
         return mode not in self.unasked
 
     def first_instruction(self, agent: Agent) -> str | None:

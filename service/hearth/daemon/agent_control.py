@@ -170,7 +170,7 @@ async def _create(service: "AgentService", caller: "AgentCaller", arguments: Arg
         base_branch=_optional(arguments, "baseBranch"),
         labels=_labels(arguments),
     )
-    agent = await service.create(caller, request)
+    agent, _ = await service.create(caller, request)
     if prompt is not None:
         # Not by `create`, which returns the agent although its first turn was refused.
         try:

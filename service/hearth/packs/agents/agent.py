@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from hearth.errors import AgentError, HearthError
 from hearth.packs.agents import acp
-from hearth.packs.agents.agent_state import ERROR_CHARACTERS, AgentHost, AgentState
+from hearth.packs.agents.agent_process import AgentProcess
+from hearth.packs.agents.agent_state import ERROR_CHARACTERS, AgentHost
 from hearth.packs.agents.model import AgentRecord
-from hearth.packs.agents.process.session import CANCEL_SECONDS, AgentSession, Answer, FormerSession, SessionEnds
+from hearth.packs.agents.process.session import CANCEL_SECONDS, AgentSession, Answer
 from hearth.packs.agents.turn import REPLACED, TERMINATED, IdleTimer, Turn, title_of
 
 if TYPE_CHECKING:
@@ -30,19 +31,14 @@ log = logging.getLogger(__name__)
 MESSAGE_CHARACTERS = 64 * 1024
 
 
-class Agent(AgentState):
+class Agent(AgentProcess):
     """Agent on record, with or without a process."""
 
     def __init__(self, record: AgentRecord, host: AgentHost, timeline: "Timeline") -> None:
         super().__init__(record, host, timeline)
-        self.session: AgentSession | None = None
         self.turn: Turn | None = None
-        self.prompted: Turn | None = None  # the newest one that is not of notices
         self._lock = asyncio.Lock()
-        self._ends = SessionEnds()
-        self._opening: asyncio.Task[acp.SessionInfo] | None = None
         self._idle_timer = IdleTimer(self._idle)
-        self._is_stopping = False
         self._closing: asyncio.Task[None] | None = None
 
     @property
@@ -53,77 +49,10 @@ class Agent(AgentState):
         is_lost_with_process = self.session is not None and not self.record.is_resumable
         return is_lost_with_process and not self._idle_timer.is_over
 
-    @property
-    def sessions(self) -> list[AgentSession]:
-        """Sessions whose processes run: the current one, and those that are being ended."""
-        return [session for session in (self.session, *self._ends) if session is not None and session.pid]
-
-    # --- opening
-
-    async def open(self) -> None:
-        """Start a process, for the session of a former one if there is one. Raises HearthError."""
-        record = self.record
-        former = None
-        if record.is_resumable and record.turn > 0 and record.session_id:
-            # A session without a prompt need not be continued, and some agents keep none of those.
-            former = FormerSession(record.session_id, record.can_resume, record.can_load)
-        session = self.session = await self._host.session_for(self)
-        self._check_wanted(session)
-        self._opening = asyncio.get_running_loop().create_task(session.open(former))
-        try:
-            info = await self._opening
-        except BaseException as exc:
-            self._opening.cancel()
-            self._end_session(session)
-            if isinstance(exc, asyncio.CancelledError) and self.is_closed:
-                # Killed while it was being opened: `kill` has cancelled the task, not this call.
-                raise AgentError(TERMINATED) from exc
-            raise
-        finally:
-            self._opening = None
-        # A kill may have come since the task has ended.
-        self._check_wanted(session)
-        assert session.capabilities is not None
-        record.session_id = info.session_id
-        record.can_load, record.can_resume = session.capabilities.load, session.capabilities.resume
-        wanted = record.mode
-        self.take_session_info(info)
-        if wanted and wanted != info.current_mode:
-            await self._restore_mode(session, wanted)
-
-    async def _restore_mode(self, session: AgentSession, wanted: str) -> None:
-        """Put a new process into the mode that the agent had. Raises AgentError if it must not work in another one."""
-        try:
-            await self._switch_mode(wanted)
-        except BaseException as exc:
-            # Restored by the next process, at the latest.
-            found, self.record.mode = self.record.mode, wanted
-            if not isinstance(exc, HearthError):
-                self._end_session(session)
-                raise
-            if self.session is not session or not self._host.may_begin_in(self, found):
-                self._end_session(session)
-                raise AgentError(f"agent {self.id} cannot go on in its mode {wanted!r}: {exc}") from exc
-            self.record.mode = found
-            self.note_error(f"the mode is {found!r}, and no longer {wanted!r}: {exc}")
-
-    def _check_wanted(self, session: AgentSession) -> None:
-        """Raise AgentError if the agent was killed, or the daemon stops, while its process was made."""
-        if self.is_closed or self._is_stopping:
-            self._end_session(session)
-            raise AgentError(TERMINATED if self.is_closed else "the daemon shuts down")
-
-    def _end_session(self, session: AgentSession) -> asyncio.Task[None]:
-        """Let go of a session and end its process; until that is done, the process counts as this agent's."""
-        if self.session is session:
-            self.session = self.prompted = None
-            self._host.process_ended(self)
-        return self._ends.begin(session)
-
     # --- prompts
 
-    async def prompt(self, text: str, mode: str | None = None) -> None:
-        """Begin a turn; replace the one that runs. Returns when it has begun. Raises HearthError."""
+    async def prompt(self, text: str, mode: str | None = None) -> Turn:
+        """Begin a turn and return it; replace the one that runs. Raises HearthError."""
         async with self._lock:
             self.check_open()
             await self.abort(REPLACED)
@@ -131,7 +60,7 @@ class Agent(AgentState):
             try:
                 if mode is not None:
                     await self._switch_mode(mode)
-                self.prompted = self._begin(text)
+                return self._begin(text)
             finally:
                 self._rest()
 
@@ -294,15 +223,6 @@ class Agent(AgentState):
             finally:
                 self._rest()
 
-    async def _switch_mode(self, mode: str) -> None:
-        if (session := self.session) is None or mode == self.record.mode:
-            return
-        self.check_mode(mode)
-        await session.set_mode(mode)
-        if session.info is not None:
-            self.take_session_info(session.info)
-        self.note_change()
-
     # --- events of the session
 
     def updated(self, update: dict[str, Any]) -> None:
@@ -356,11 +276,6 @@ class Agent(AgentState):
                 await self._end_process()
                 self.release()
                 self.note_change()
-
-    async def _end_process(self) -> None:
-        if self.session is not None:
-            # Shielded: a process whose end was left half way would run on, known to nothing.
-            await asyncio.shield(self._end_session(self.session))
 
     async def _end_turn_and_process(self) -> None:
         turn = self.turn

@@ -17,6 +17,7 @@ from hearth.packs.agents.process.session import AgentSession, Answer
 if TYPE_CHECKING:
     from hearth.config.model import AgentSettings
     from hearth.packs.agents.agent import Agent
+    from hearth.packs.agents.agent_process import AgentProcess
     from hearth.packs.agents.permissions.requests import OpenPermission
     from hearth.packs.agents.timeline import Timeline
     from hearth.packs.agents.timeline_items import TimelineItem
@@ -36,13 +37,13 @@ class AgentHost(Protocol):
     def settings(self) -> "AgentSettings":
         """Settings in force."""
 
-    async def session_for(self, agent: "Agent") -> AgentSession:
+    async def session_for(self, agent: "AgentProcess") -> AgentSession:
         """Return a new session for the agent's next process, which is not started yet. Raises HearthError."""
 
-    def process_ended(self, agent: "Agent") -> None:
+    def process_ended(self, agent: "AgentProcess") -> None:
         """Withdraw the token of a process that has ended."""
 
-    def may_begin_in(self, agent: "Agent", mode: str | None) -> bool:
+    def may_begin_in(self, agent: "AgentProcess", mode: str | None) -> bool:
         """Tell whether a new process may work in a mode that its agent did not have: one that asks, under a policy."""
 
     def first_instruction(self, agent: "Agent") -> str | None:

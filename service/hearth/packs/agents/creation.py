@@ -21,7 +21,7 @@ from hearth.packs.agents.permissions import modes
 from hearth.packs.agents.providers import Provider
 from hearth.packs.agents.timeline import Timeline
 from hearth.packs.agents.tools import payloads
-from hearth.packs.agents.turn import on_one_line
+from hearth.packs.agents.turn import Turn, on_one_line
 from hearth.paths import home_dir
 from hearth.upstreams import threads
 
@@ -51,8 +51,11 @@ class CreateRequest(msgspec.Struct, frozen=True, kw_only=True):
     notify: bool = True
 
 
-async def create(service: "AgentService", caller: AgentCaller, request: CreateRequest) -> Agent:
-    """Create an agent and start its process; with a prompt, its first turn begins. Raises HearthError."""
+async def create(service: "AgentService", caller: AgentCaller, request: CreateRequest) -> tuple[Agent, Turn | None]:
+    """Create an agent and start its process; return it, and its first turn if a prompt has begun one.
+
+    Raises HearthError.
+    """
     parent = service.agents.get(caller.agent_id) if caller.agent_id else None
     _check_bounds(service, caller, parent)
     provider = _provider(service, request, parent)
@@ -99,15 +102,16 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
         await _discard(service, agent)
         raise
     agent.is_being_created = False
+    turn = None
     if request.prompt is not None:
         try:
-            await service.begin(agent, request.prompt)
+            turn = await service.begin(agent, request.prompt)
         except HearthError as exc:
             # The agent is there, and its status says what is wrong.
             log.warning("first prompt failed agent=%s reason=%s", agent.id, exc)
     # A message may have come meanwhile.
     service.delivery.tell_all_soon()
-    return agent
+    return agent, turn
 
 
 async def _discard(service: "AgentService", agent: Agent) -> None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from hearth.hub.authorization.guard import Guard
     from hearth.hub.sessions import Session
     from hearth.packs import PackServices
+    from hearth.packs.agents.agent_process import AgentProcess
     from hearth.packs.agents.providers import Provider
 
 log = logging.getLogger(__name__)
@@ -188,8 +189,8 @@ class AgentService:
 
     # --- commands
 
-    async def create(self, caller: AgentCaller, request: CreateRequest) -> Agent:
-        """Create an agent. Raises HearthError; nothing is left behind then."""
+    async def create(self, caller: AgentCaller, request: CreateRequest) -> tuple[Agent, Turn | None]:
+        """Create an agent; return it and its first turn. Raises HearthError; nothing is left behind then."""
         await self.start()
         return await creation.create(self, caller, request)
 
@@ -205,7 +206,7 @@ class AgentService:
         if not text.strip():
             raise Refused("the prompt is empty")
 
-    async def prompt(self, caller: AgentCaller, agent: Agent, text: str, mode: str | None = None) -> Turn | None:
+    async def prompt(self, caller: AgentCaller, agent: Agent, text: str, mode: str | None = None) -> Turn:
         """Begin a turn and return it; one that runs is replaced. Raises HearthError."""
         self.check_prompt(text)
         agent.check_created()
@@ -213,11 +214,10 @@ class AgentService:
             await modes.check(self, caller, agent, mode)
         return await self.begin(agent, text, mode)
 
-    async def begin(self, agent: Agent, text: str, mode: str | None = None) -> Turn | None:
+    async def begin(self, agent: Agent, text: str, mode: str | None = None) -> Turn:
         """Begin a turn, if there is room for it, and return it. Raises HearthError."""
         with self.turns.hold(agent):
-            await agent.prompt(text, mode)
-        turn = agent.prompted
+            turn = await agent.prompt(text, mode)
         await self._save(agent)
         return turn
 
@@ -307,7 +307,7 @@ class AgentService:
 
     # --- events of agents
 
-    async def session_for(self, agent: Agent) -> AgentSession:
+    async def session_for(self, agent: "AgentProcess") -> AgentSession:
         """Return a new session for the agent's next process. Raises HearthError."""
         if self.is_stopping:
             raise AgentError("the daemon shuts down")
@@ -320,11 +320,11 @@ class AgentService:
         process = Launch(prepared, record.cwd, [bridge])
         return AgentSession(provider, agent, process, limits_of(self.hub.config)[:2])
 
-    def process_ended(self, agent: Agent) -> None:
+    def process_ended(self, agent: "AgentProcess") -> None:
         """Withdraw the token of a process that has ended."""
         self.tokens.revoke(agent.id)
 
-    def may_begin_in(self, agent: Agent, mode: str | None) -> bool:
+    def may_begin_in(self, agent: "AgentProcess", mode: str | None) -> bool:
         """Tell whether a new process may work in a mode that its agent did not have."""
         return modes.may_begin_in(self, agent, mode)
 

@@ -7,6 +7,7 @@ from hearth.packs.agents import providers
 
 if TYPE_CHECKING:
     from hearth.packs.agents.agent import Agent
+    from hearth.packs.agents.agent_process import AgentProcess
     from hearth.packs.agents.identity.authority import AgentCaller
     from hearth.packs.agents.providers import Provider
     from hearth.packs.agents.service import AgentService
@@ -33,7 +34,7 @@ async def check_unasked(service: "AgentService", caller: "AgentCaller", provider
         raise Refused(f"an agent of {provider.name!r} never asks {shown}and needs a grant `agent_mode`: {reason}")
 
 
-def may_begin_in(service: "AgentService", agent: "Agent", mode: str | None) -> bool:
+def may_begin_in(service: "AgentService", agent: "AgentProcess", mode: str | None) -> bool:
     """Tell whether a new process may work in a mode that its agent did not have, and nobody has granted."""
     provider = service.providers().get(agent.record.provider)
     return service.guard is None or provider is None or not providers.never_asks(provider, mode)

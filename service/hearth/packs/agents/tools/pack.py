@@ -166,7 +166,7 @@ class AgentsPack(Pack):
             labels=_labels(arguments.get("labels", {})),
             notify=arguments.get("notifyOnFinish", True),
         )
-        agent = await self._service.create(caller, request)
+        agent, turn = await self._service.create(caller, request)
         record = agent.record
         found: dict[str, Any] = {
             "agentId": agent.id,
@@ -175,7 +175,7 @@ class AgentsPack(Pack):
             "availableModes": _modes(agent),
             "worktree": self._service.snapshot(agent)["worktree"],
         }
-        found.update(await self._outcome(context, caller, agent, arguments, agent.prompted))
+        found.update(await self._outcome(context, caller, agent, arguments, turn))
         return {**found, "currentModeId": record.mode}
 
     async def _outcome(
