@@ -209,6 +209,22 @@ def test_the_bridge_of_an_agent_has_its_role(tools: AgentTools, scratch: Scratch
     assert [(each["role"], each["isOwner"]) for each in found] == [("dev", False)]
 
 
+@pytest.mark.parametrize("owner", ["lead", "person"])
+def test_a_shell_below_an_agent_gets_no_session_by_another_s_token(
+    tools: AgentTools, team: Team, scratch: Scratch, owner: str
+) -> None:
+    lead = tools.create(role="tl")["agentId"]
+    (path,) = scratch.home.rglob(f"{lead}.token")
+    if owner == "person":
+        path = scratch.home / "tl.token"
+        path.write_text(team.token("tl"))
+        path.chmod(0o600)
+    ping = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    bridge = f"{sys.executable} -I -S {SCRIPT} --no-start --token-file {path}"
+    said = tools.create(f"shell echo '{ping}' | {bridge}", role="dev")["lastMessage"]
+    assert "its token is not that agent's" in said
+
+
 def test_a_lead_works_with_three_children_in_three_worktrees(tools: AgentTools, scratch: Scratch) -> None:
     repository = new_repository(scratch)
     lead = tools.create(role="tl", cwd=str(repository))["agentId"]

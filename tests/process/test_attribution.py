@@ -118,16 +118,16 @@ async def test_a_person_beside_an_agent_is_a_person(scene: Scene) -> None:
         assert await scene.attribution.attributed(person) is None
 
 
-async def test_a_connection_without_a_token_from_below_an_agent_is_the_agent_s_or_refused_where_there_is_a_policy(
-    tmp_path: Path,
-) -> None:
+async def test_a_connection_from_below_an_agent_is_the_agent_s_whatever_token_it_shows(tmp_path: Path) -> None:
     ruled, free = Scene(tmp_path / "a", ruled=True), Scene(tmp_path / "b", ruled=False)
     with nested(2) as (root, below), nested(1) as (beside,):
         for scene in (ruled, free):
             scene.agents.add("a1", "dev")
             scene.agents.pids = {root: "a1"}
+            for token in ("hearth-agent-a1", "hearth-agent-a2", "anything"):
+                assert scene.attribution.origin(beside, token) is None
+                assert scene.attribution.origin(below, token) == ("dev", "a1")
             assert scene.attribution.origin(beside, None) is None
-            assert scene.attribution.origin(below, "hearth-agent-a1") is None
         assert free.attribution.origin(below, None) == ("dev", "a1")
         with pytest.raises(Refused, match="needs the agent's token"):
             ruled.attribution.origin(below, None)
@@ -135,3 +135,5 @@ async def test_a_connection_without_a_token_from_below_an_agent_is_the_agent_s_o
     # Left at once: nothing tells any more whether it was an agent's.
     with pytest.raises(Refused, match="needs the agent's token"):
         free.attribution.origin(below, None)
+    with pytest.raises(Refused, match="needs the agent's token"):
+        ruled.attribution.origin(below, "hearth-agent-a1")

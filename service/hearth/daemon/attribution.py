@@ -14,6 +14,7 @@ from hearth.hub.sinks import NullSink
 
 # Wire of the session that stands for an agent without one.
 _PROCESS = "process"
+_NEEDS_TOKEN = "a process below an agent needs the agent's token: `--token-file PATH` of the bridge"
 
 
 class Attribution:
@@ -64,14 +65,15 @@ class Attribution:
         return ProcessOwner(next((owned[each] for each in family if each in owned), []))
 
     def origin(self, pid: int | None, token: str | None) -> Proven | None:
-        """Return the agent that a connection without a token comes from below; None for any other connection.
+        """Return the agent that a connection comes from below; None for any other connection. Raises Refused.
 
-        With a policy such a connection is refused: its agent has a token. Without one it acts as the agent, whose own
-        client may have Hearth in its config, too. Raises Refused.
+        A token does not change where a process comes from: `PolicySeam.admit` takes none but that agent's. With a policy
+        a connection below an agent must have one. Without a policy it acts as the agent, whose own client may have
+        Hearth in its config, too. Below a client that has proved an agent's id by a role token, any good token will do.
 
         Reads /proc in the loop, a millisecond, and only while there are agents: a session must not begin before.
         """
-        if token is not None or pid is None:
+        if pid is None:
             return None
         is_ruled, agents = self._hub.policy.guard is not None, self._agents()
         sessions = [each for each in self._hub.sessions if is_ruled and each.is_agent and each.pid is not None]
@@ -79,10 +81,12 @@ class Attribution:
             return None
         wires = [(session.pid or 0, session.wire == "frames") for session in sessions]
         family, clients, agent = _relatives(pid, wires, agents, self._marks())
-        if not is_ruled and family:
-            return self._proven(agent) if agent else None
-        if not family or agent or not {*family}.isdisjoint({*clients, *(session.pid for session in sessions)}):
-            raise Refused("a process below an agent needs the agent's token: `--token-file PATH` of the bridge")
+        if not family or (is_ruled and agent and token is None):
+            raise Refused(_NEEDS_TOKEN)
+        if agent:
+            return self._proven(agent)
+        if is_ruled and token is None and not {*family}.isdisjoint({*clients, *(session.pid for session in sessions)}):
+            raise Refused(_NEEDS_TOKEN)
         return None
 
     def _proven(self, agent: str) -> Proven:

@@ -82,3 +82,12 @@ def check_claim(proven: str | None, claimed: str | None) -> None:
     if proven is not None and claimed is not None and claimed != proven:
         what = f"this client is agent {proven!r}, and not {claimed[:200]!r}"
         raise Refused(f"NOT_ALLOWED: {what}; leave --agent-id out, or give the token of that agent")
+
+
+def check_origin(proven: Proven | None, origin: Proven | None, is_ruled: bool) -> None:
+    """Raise Refused for a token, shown below an agent, that proves another one; with a policy also for no agent's."""
+    if origin is None or (proven is None and not is_ruled):
+        return
+    if proven is None or proven[1] != origin[1]:
+        what = f"this process is below agent {origin[1]!r}, and its token is not that agent's"
+        raise Refused(f"NOT_ALLOWED: {what}; the bridge that Hearth gave to the agent has the right one")

@@ -7,7 +7,7 @@ are with and without one, and what waits for a decision is in one table.
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from hearth.hub.agent_directory import AgentDirectory, check_claim, proven_by
+from hearth.hub.agent_directory import AgentDirectory, check_claim, check_origin, proven_by
 from hearth.hub.authorization.pending import Pending
 from hearth.hub.catalog import Catalog
 from hearth.hub.client_requests import ClientRequests
@@ -68,12 +68,13 @@ class PolicySeam:
         """Return the role and agent id that a new session's token proves. Raises Refused.
 
         `role` and `agent` are what its client claims; `origin` is what its process proves. Without a policy only an
-        agent's token or process proves something.
+        agent's token or process proves something. A token of anybody else proves nothing below an agent.
         """
-        proven = proven_by(self.agents(), token) or origin
+        proven = proven_by(self.agents(), token)
         if self.guard:
-            proven = self.guard.admit(role, token, proven)
-        role_name, agent_id = proven or (None, None)
+            proven = self.guard.admit(role, token, proven or (origin if token is None else None))
+        check_origin(proven, origin, is_ruled=self.guard is not None)
+        role_name, agent_id = proven or origin or (None, None)
         check_claim(agent_id, agent)
         return role_name, agent_id
 

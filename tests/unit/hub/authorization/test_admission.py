@@ -66,6 +66,30 @@ def test_the_token_of_a_closed_agent_is_unknown(hub: Hub, agents: FakeAgents) ->
         hub.policy.admit(None, token, "a1")
 
 
+def test_below_an_agent_only_its_own_token_is_taken(hub: Hub, agents: FakeAgents) -> None:
+    tokens = {id: agents.add(id, "dev") for id in ("a1", "lead")}
+    below = ("dev", "a1")
+    assert hub.policy.admit(None, tokens["a1"], None, below) == below
+    # Without a policy a role token proves nothing: not even that its client is nobody's.
+    assert hub.policy.admit(None, "anything", None, below) == below
+    with pytest.raises(Refused, match="NOT_ALLOWED: this process is below agent 'a1'"):
+        hub.policy.admit(None, tokens["lead"], None, below)
+    with pytest.raises(Refused, match="NOT_ALLOWED: this client is agent 'a1'"):
+        hub.policy.admit(None, "anything", "lead", below)
+
+
+def test_below_an_agent_no_role_token_is_taken_where_there_is_a_policy(
+    ruled: AgentStage, hub: Hub, tmp_path: Path
+) -> None:
+    (tmp_path / "roles").mkdir(mode=0o700)
+    below = ("dev", "a1")
+    own, lead = ruled.agents.add("a1", "dev"), ruled.agents.add("lead", "tl")
+    assert hub.policy.admit(None, own, None, below) == below
+    for token in (lead, ruled.guard._tokens.issue("tl"), ruled.guard._tokens.issue("tl", "worker-1")):
+        with pytest.raises(Refused, match="NOT_ALLOWED: this process is below agent 'a1'"):
+            hub.policy.admit(None, token, None, below)
+
+
 def test_with_a_policy_the_agent_s_role_must_exist_and_be_the_claimed_one(ruled: AgentStage, hub: Hub) -> None:
     agents = ruled.agents
     assert hub.policy.admit("dev", agents.add("a1", "dev"), None) == ("dev", "a1")
