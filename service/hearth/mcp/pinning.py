@@ -7,6 +7,8 @@ server may describe it differently to another kind of client, and an approved de
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from hearth.errors import MessageError, Refused
 from hearth.mcp import downgrade, versions
 from hearth.mcp.catalog import TOOLS, Item, ServerCatalog
@@ -119,20 +121,14 @@ def _is_name(text: str) -> bool:
     return len(text) <= NAME_LIMIT and not any(map(str.isspace, text))
 
 
-class Pinned:
-    """Pins of one server: its known and unapproved definitions."""
+class Pinned(msgspec.Struct):
+    """Pins of one server, as they are in its file: its known and unapproved definitions."""
 
-    def __init__(
-        self,
-        known: Mapping[str, Iterable[str]] | None = None,
-        unapproved: Mapping[str, Mapping[str, str]] | None = None,
-        listed: Mapping[str, Iterable[str]] | None = None,
-    ) -> None:
-        # The definition that was approved last is at the end.
-        self.known = {tool: list(texts) for tool, texts in (known or {}).items()}
-        # By kind of client: offered definitions that are not known, and the names of all offered tools.
-        self.unapproved = {variant: dict(tools) for variant, tools in (unapproved or {}).items()}
-        self.listed = {variant: list(names) for variant, names in (listed or {}).items()}
+    # The definition that was approved last is at the end.
+    known: dict[str, list[str]] = {}
+    # By kind of client: offered definitions that are not known, and the names of all offered tools.
+    unapproved: dict[str, dict[str, str]] = {}
+    listed: dict[str, list[str]] = {}
 
     def knows(self, tool: str, text: str) -> bool:
         """Tell whether that definition was seen at first, or approved, in this era of MCP or in the other."""

@@ -10,6 +10,8 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from hearth.errors import FileAccessError
 from hearth.host import private_files
 from hearth.host.folders import make_private
@@ -177,13 +179,7 @@ class PinStore:
         import json
 
         make_private(self.folder)
-        document = {
-            "version": _VERSION,
-            "server": server,
-            "known": pinned.known,
-            "unapproved": pinned.unapproved,
-            "listed": pinned.listed,
-        }
+        document = {"version": _VERSION, "server": server, **msgspec.to_builtins(pinned)}
         path = self._path(server)
         # Without an indent, which makes the standard library ten times slower while the loop waits.
         private_files.write(path, json.dumps(document).encode() + b"\n", durable)
@@ -214,22 +210,10 @@ def _document(path: str) -> dict[str, Any]:
 
 def _pinned(tree: dict[str, Any]) -> Pinned:
     """Return the pins in a document. Raises Unusable."""
-    known, unapproved, listed = (tree.get(key) for key in ("known", "unapproved", "listed"))
-    if not (_is_table(known, _is_texts) and _is_table(unapproved, _is_named_texts) and _is_table(listed, _is_texts)):
-        raise Unusable("it has not what a file of this version has", is_garbage=True)
-    return Pinned(known, unapproved, listed)
-
-
-def _is_table(value: object, is_right: Any) -> bool:
-    return isinstance(value, dict) and all(map(is_right, value.values()))
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
-
-
-def _is_named_texts(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+    try:
+        return msgspec.convert({member: tree.get(member) for member in Pinned.__struct_fields__}, Pinned)
+    except msgspec.ValidationError as exc:
+        raise Unusable("it has not what a file of this version has", is_garbage=True) from exc
 
 
 class ToolPinning:

@@ -10,7 +10,10 @@ writers. A failure to read or write is logged once; each daemon then learns the 
 import logging
 import os
 import time
-from typing import Any, NamedTuple
+from typing import Annotated
+
+import msgspec
+from msgspec.structs import replace
 
 from hearth.config import ServerSpec
 from hearth.errors import FileAccessError
@@ -31,8 +34,9 @@ SIZE_LIMIT_BYTES = 1024 * 1024
 # An update of a server's package may bring the newer era: after this time the server is asked again.
 ONLY_SECONDS = 7 * 24 * 3600
 _VERSION = 1
-# Latest valid time; a greater number is no time.
-_LATEST = 1e12
+_Era = Annotated[str, msgspec.Meta(pattern=f"^({versions.LEGACY}|{versions.MODERN})$")]
+# Seconds since 1970; a greater number is no time.
+_Time = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 
 
 class Fingerprints:
@@ -97,18 +101,18 @@ class WarnOnce:
             self._log.warning("%s cannot be %s path=%s reason=%s", self._store, verb, path, reason, extra=extra)
 
 
-class ServerTraits(NamedTuple):
-    """Traits of one server.
+class ServerTraits(msgspec.Struct, frozen=True, rename="camel"):
+    """Traits of one server, as they are in the file.
 
     `mode` is the strictest isolation that it has shown to need. `eras` are the eras that it has spoken; `only` is the
     one that it answered in when it was asked for the other. `apart`: it needs a process for each era.
     """
 
     mode: isolation.Mode = isolation.SHARED
-    eras: frozenset[str] = frozenset()
-    only: str | None = None
-    only_since: float = 0.0
-    apart_since: float = 0.0
+    eras: frozenset[_Era] = frozenset()
+    only: _Era | None = None
+    only_since: _Time = 0.0
+    apart_since: _Time = 0.0
 
     @property
     def apart(self) -> bool:
@@ -145,7 +149,7 @@ class TraitStore:
             return NOTHING
         self._known[fingerprint] = found
         is_old = found.only is not None and not 0 <= time.time() - found.only_since < ONLY_SECONDS
-        return found._replace(only=None, only_since=0.0) if is_old else found
+        return replace(found, only=None, only_since=0.0) if is_old else found
 
     def mode(self, spec: ServerSpec, project_scope: bool = False) -> isolation.Mode:
         """Return the isolation in force: the entry's own, or the current meaning of `auto`."""
@@ -157,22 +161,22 @@ class TraitStore:
     def raise_mode(self, spec: ServerSpec, mode: isolation.Mode) -> None:
         """Remember that the server needs at least this mode."""
         known = self.get(spec)
-        self._note(spec, known._replace(mode=isolation.stricter(known.mode, mode)))
+        self._note(spec, replace(known, mode=isolation.stricter(known.mode, mode)))
 
     def note_era(self, spec: ServerSpec, wanted: str, found: str) -> None:
         """Remember the era that a server answered in (`found`) when it was asked for `wanted` (`auto`: either)."""
         known = self.get(spec)
-        after = known._replace(eras=known.eras | {found})
+        after = replace(known, eras=known.eras | {found})
         if wanted == found and known.only != found:
             # A former belief that the server speaks only the other era is refuted.
-            after = after._replace(only=None, only_since=0.0)
+            after = replace(after, only=None, only_since=0.0)
         elif wanted not in ("auto", found) and known.only != found:
-            after = after._replace(only=found, only_since=time.time(), eras=frozenset({found}))
+            after = replace(after, only=found, only_since=time.time(), eras=frozenset({found}))
         self._note(spec, after)
 
     def note_apart(self, spec: ServerSpec) -> None:
         """Remember that the server needs a process for each era."""
-        self._note(spec, self.get(spec)._replace(apart_since=time.time()))
+        self._note(spec, replace(self.get(spec), apart_since=time.time()))
 
     def _note(self, spec: ServerSpec, known: ServerTraits) -> None:
         if known == self._known.get(self.fingerprints.of(spec), NOTHING):
@@ -234,24 +238,15 @@ class TraitStore:
         for fingerprint, known in self._known.items():
             theirs = written.get(fingerprint, known)
             mode = isolation.stricter(known.mode, theirs.mode)
-            joined[fingerprint] = (known if fingerprint in self._unsaved else theirs)._replace(mode=mode)
+            joined[fingerprint] = replace(known if fingerprint in self._unsaved else theirs, mode=mode)
         return dict(list(joined.items())[-ENTRIES_LIMIT:])
 
 
 def _document(known: dict[str, ServerTraits]) -> bytes:
     import json
 
-    servers = {fingerprint: _entry(knowledge) for fingerprint, knowledge in known.items()}
+    servers = msgspec.to_builtins(known)
     return json.dumps({"version": _VERSION, "servers": servers}, indent=1).encode() + b"\n"
-
-
-def _entry(known: ServerTraits) -> dict[str, object]:
-    entry: dict[str, object] = {"mode": known.mode, "eras": sorted(known.eras), "only": known.only}
-    if known.only:
-        entry["onlySince"] = int(known.only_since)
-    if known.apart_since:
-        entry["apartSince"] = int(known.apart_since)
-    return entry
 
 
 def _parsed(data: bytes) -> dict[str, ServerTraits]:
@@ -261,22 +256,12 @@ def _parsed(data: bytes) -> dict[str, ServerTraits]:
     tree = json.loads(data) if data else {"version": _VERSION, "servers": {}}
     if not isinstance(tree, dict) or tree.get("version") != _VERSION or not isinstance(tree.get("servers"), dict):
         raise ValueError("it is not a file of this version's")
-    entries = ((fingerprint, _knowledge(entry)) for fingerprint, entry in tree["servers"].items())
+    entries = ((fingerprint, _traits(entry)) for fingerprint, entry in tree["servers"].items())
     return dict([(fingerprint, known) for fingerprint, known in entries if known][-ENTRIES_LIMIT:])
 
 
-def _knowledge(entry: Any) -> ServerTraits | None:
-    if not isinstance(entry, dict):
+def _traits(entry: object) -> ServerTraits | None:
+    try:
+        return msgspec.convert(entry, ServerTraits)
+    except msgspec.ValidationError:
         return None
-    mode, spoken, only = entry.get("mode"), entry.get("eras"), entry.get("only")
-    since, apart = entry.get("onlySince", 0), entry.get("apartSince", 0)
-    names = (versions.LEGACY, versions.MODERN)
-    if mode not in isolation.MODES or not isinstance(spoken, list) or any(era not in names for era in spoken):
-        return None
-    if only not in (None, *names) or not (_is_time(since) and _is_time(apart)):
-        return None
-    return ServerTraits(mode, frozenset(spoken), only, float(since), float(apart))
-
-
-def _is_time(value: object) -> bool:
-    return isinstance(value, int | float) and 0 <= value <= _LATEST

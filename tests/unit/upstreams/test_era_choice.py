@@ -1,6 +1,7 @@
 """The era in which a server is started: by its entry, by what is known of it, by who comes first."""
 
 import pytest
+from msgspec.structs import replace
 
 from hearth.config import ServerSpec
 from hearth.mcp import isolation
@@ -21,7 +22,7 @@ def choose(entry: ServerSpec, mode: str, known: ServerTraits, client: str, runni
 
 def apart(monkeypatch: pytest.MonkeyPatch) -> ServerTraits:
     monkeypatch.setattr("time.time", lambda: 1000.0)
-    return BOTH._replace(apart_since=999.0)
+    return replace(BOTH, apart_since=999.0)
 
 
 @pytest.mark.parametrize("client", ["legacy", "modern"])
@@ -73,6 +74,6 @@ def test_the_modern_era_is_tried_once_and_only_where_the_entry_leaves_it_open(mo
         ({}, isolation.SESSION, OLD),
         ({}, isolation.SHARED, BOTH),
         ({}, isolation.SHARED, ServerTraits(only="legacy")),
-        ({}, isolation.SHARED, OLD._replace(apart_since=apart(monkeypatch).apart_since)),
+        ({}, isolation.SHARED, replace(OLD, apart_since=apart(monkeypatch).apart_since)),
     ):
         assert not era_choice.may_try_modern(spec(**keys), mode, known)
