@@ -405,6 +405,8 @@ def test_a_leftover_without_work_is_replaced_unless_it_is_on_record(
     with pytest.raises(Refused, match="is taken"):
         create("fix", in_use=(first.path,))
     with pytest.raises(Refused, match="is taken"):
+        create("fix", in_use=(os.path.join(first.path, "folder"),))
+    with pytest.raises(Refused, match="is taken"):
         create("fix")
     second = create("fix", in_use=())
     assert git(second.path, "log", "-1", "--format=%s") == "two"

@@ -284,7 +284,7 @@ class Agent(AgentProcess):
         if self.session is not None:
             self._end_session(self.session)
         # Also of former processes, and where another caller has begun it.
-        await self._ends.finish()
+        await self.wait_for_ends()
         if turn is not None and turn.runner is not None:
             await asyncio.wait({turn.runner})
 

@@ -32,6 +32,10 @@ class AgentProcess(AgentState, SessionEvents):
         """Sessions whose processes run: the current one, and those that are being ended."""
         return [session for session in (self.session, *self._ends) if session is not None and session.pid]
 
+    async def wait_for_ends(self) -> None:
+        """Return when the processes of sessions that were let go of are gone."""
+        await self._ends.finish()
+
     # --- opening
 
     async def open(self) -> None:

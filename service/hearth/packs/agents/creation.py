@@ -224,7 +224,9 @@ async def _make_worktree(service: "AgentService", record: AgentRecord, request: 
     name, base = request.worktree_name or "", request.base_branch
     if not base:
         raise Refused("baseBranch is required when creating a worktree")
-    in_use = [each.record.worktree.path for each in service.agents.values() if each.record.worktree]
+    agents = service.agents.values()
+    in_use = [each.record.worktree.path for each in agents if each.record.worktree]
+    in_use += [os.path.realpath(each.record.cwd) for each in agents if not each.is_closed]
     work = threads.run(worktrees.create, service.places.worktrees, record.cwd, name, base, in_use)
     making = asyncio.ensure_future(work)
     try:

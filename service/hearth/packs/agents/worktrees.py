@@ -22,6 +22,7 @@ from hearth.host.git import Repository
 from hearth.packs.agents import worktree_removal
 from hearth.packs.agents.model import Worktree
 from hearth.packs.agents.worktree_removal import is_clean
+from hearth.policy.captures import is_inside
 
 __all__ = ["BranchRefused", "create", "is_clean", "remove", "rename_branch"]
 
@@ -63,8 +64,9 @@ class BranchRefused(Refused):
 def create(root: str, folder: str, name: str, base: str, in_use: Collection[str] | None = None) -> Worktree:
     """Make a worktree with the branch `name`, which begins at the branch `base`, for the repository of a folder.
 
-    `in_use` are the paths of the worktrees of all agents on record. With them, a leftover of that name that no agent
-    has, and with which nothing is lost, is replaced. Raises Refused for bad input, HearthError if git fails.
+    `in_use` are the paths of the worktrees of all agents on record, and the folders in which agents work. With them, a
+    leftover of that name that no agent has, and with which nothing is lost, is replaced. Raises Refused for bad input,
+    HearthError if git fails.
     """
     if problem := _name_problem(name):
         raise Refused(problem)
@@ -76,7 +78,7 @@ def create(root: str, folder: str, name: str, base: str, in_use: Collection[str]
         _sweep(repository.main, home, in_use or ())
         branches = git.branches(folder)
         begin, commit = _begin(repository, branches, base)
-        if in_use is not None and path not in in_use and path not in _MADE:
+        if in_use is not None and path not in _MADE and not any(is_inside(each, path) for each in in_use):
             branches = _replace(Worktree(path, repository.main, name, name, base), folder, branches)
         _check_free(repository, branches, path, name)
         _add(folder, repository.main, path, name, commit)

@@ -20,6 +20,11 @@ class FakeAgent:
         self.record = record
         self.id = record.id
         self.is_closed = record.status == "closed"
+        # Those that are being ended, as `Agent.sessions` has them.
+        self.sessions: list[object] = []
+
+    async def wait_for_ends(self) -> None:
+        self.sessions.clear()
 
 
 class FakeService:
@@ -57,6 +62,18 @@ def test_an_agent_above_an_open_one_is_not_forgotten(service: FakeService, monke
     assert set(service.agents) == {"lead", "between", "worker"}
     # The lead still may end what works below it.
     assert service.ancestors("worker") == ["between", "lead"]
+
+
+def test_an_agent_whose_process_is_being_ended_is_not_forgotten(
+    service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pruning, "CLOSED_LIMIT", 0)
+    service.agents["done"].sessions.append(object())
+    pruning.forget_oldest(cast("AgentService", service))
+    assert "done" in service.agents
+    service.agents["done"].sessions.clear()
+    pruning.forget_oldest(cast("AgentService", service))
+    assert "done" not in service.agents
 
 
 async def test_an_agent_above_an_open_one_is_not_pruned_and_the_reason_is_told(service: FakeService) -> None:
