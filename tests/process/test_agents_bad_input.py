@@ -1,5 +1,6 @@
 """Bad input: each mistake is a sentence for its own caller, no other agent is delayed, and nothing is left behind."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from support.agents.home import AgentTools, config, new_repository, opened, serve
+from support.agents.launching import echo_command
+from support.clients import Message
 from support.daemon import Scratch
 from support.kernel import is_gone, until
 
@@ -162,6 +165,22 @@ def test_a_turn_longer_than_the_limit_is_cancelled(scratch: Scratch) -> None:
     assert tools.send(found["agentId"], "say quick")["lastMessage"] == "quick"
 
 
+def test_an_agent_that_never_answers_a_prompt_fails_for_its_caller_alone(scratch: Scratch) -> None:
+    command, *words = echo_command("--no-answer", "session/prompt")
+    mute = f"[agents.providers.mute]\ncommand = {json.dumps(command)}\nargs = {json.dumps(words)}\n"
+    serve(scratch, agents={"turn_timeout": 0.5}, more=mute)
+    tools, other = opened(scratch), opened(scratch)
+    creating = tools.begin("create_agent", provider="mute", initialPrompt="say something")
+    assert other.create("say calm")["lastMessage"] == "calm"
+    found = tools.end(creating)
+    assert found["status"] == "error"
+    assert "agents.turn_timeout" in found["lastMessage"]
+    pid = tools.pid(found["agentId"])
+    tools.call("kill_agent", agentId=found["agentId"])
+    assert is_gone(pid)
+    assert other.create("say still")["lastMessage"] == "still"
+
+
 def test_the_number_of_agents_and_of_turns_is_bounded(scratch: Scratch) -> None:
     serve(scratch, agents={"max_agents": 2, "max_running": 1})
     tools = opened(scratch)
@@ -177,13 +196,26 @@ def test_the_number_of_agents_and_of_turns_is_bounded(scratch: Scratch) -> None:
 
 
 def test_a_flood_of_updates_delays_no_other_agent_and_is_kept_within_bounds(scratch: Scratch) -> None:
-    serve(scratch, agents={"timeline_limit": 50})
+    daemon = serve(scratch, agents={"timeline_limit": 50})
     tools = opened(scratch)
     noisy = tools.create("flood 200000", background=True)["agentId"]
     assert tools.create("say calm")["lastMessage"] == "calm"
     assert tools.wait(noisy)["status"] == "idle"
+    # Each of them is an entry of its own.
     many = tools.create("\n".join(f"tool read{number}" for number in range(200)))["agentId"]
-    assert tools.call("get_agent_activity", agentId=many)["updateCount"] <= 50
+
+    def kept() -> Message:
+        return tools.call("get_agent_activity", agentId=many)
+
+    found = kept()
+    assert found["updateCount"] == 50
+    assert found["content"].splitlines() == [f"[Read{number}] {{}}" for number in range(150, 200)]
+    daemon.stop()
+    scratch.start()
+    tools = opened(scratch)
+    assert kept() == found
+    assert tools.send(many, "say on")["lastMessage"] == "on"
+    assert kept()["updateCount"] == 50
 
 
 def test_a_whole_process_group_ends_with_its_agent(scratch: Scratch) -> None:

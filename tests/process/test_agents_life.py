@@ -2,7 +2,9 @@
 
 import json
 
-from support.agents.home import AgentTools, config, opened, serve
+import pytest
+
+from support.agents.home import AgentTools, config, new_repository, opened, serve
 from support.conformance.clients import CANCELLED
 from support.daemon import Scratch
 from support.kernel import is_gone, until
@@ -96,12 +98,22 @@ def test_an_agent_that_wants_a_login_says_so(scratch: Scratch) -> None:
     assert "Authentication required" in opened(scratch).fails("create_agent")
 
 
-def test_the_instruction_precedes_the_first_prompt_and_is_no_part_of_the_record(scratch: Scratch) -> None:
+@pytest.mark.parametrize("has_worktree", [False, True], ids=["no worktree", "worktree"])
+def test_the_instruction_precedes_the_first_prompt_and_is_no_part_of_the_record(
+    scratch: Scratch, has_worktree: bool
+) -> None:
     serve(scratch, packs=("agents", "self-id"))
     tools = opened(scratch)
     line = f"mcp self-id__set_title {json.dumps({'title': 'named by itself'})}"
-    agent = tools.create(line)["agentId"]
+    place = {"cwd": str(new_repository(scratch)), "worktreeName": "w", "baseBranch": "main"} if has_worktree else {}
+    agent = tools.create(line, **place)["agentId"]
     assert tools.status(agent)["title"] == "named by itself"
+    tools.send(agent, "say more")
     assert "You run under Hearth" not in tools.call("get_agent_activity", agentId=agent)["content"]
     (session,) = json.loads((scratch.home / "sessions.json").read_text()).values()
-    assert session["history"][0] == ["user_message_chunk", line]
+    given = [text for kind, text in session["history"] if kind == "user_message_chunk"]
+    instruction, *prompts = given
+    assert prompts == [line, "say more"]
+    assert instruction.startswith("You run under Hearth")
+    assert "self-id__set_title" in instruction
+    assert ("self-id__set_branch" in instruction) is has_worktree

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from process.test_agents_family import activity, child_of, notices, told
-from support.agents.home import opened, serve
+from support.agents.home import config, opened, serve
 from support.daemon import Scratch
 from support.kernel import is_gone, until
 
@@ -152,17 +152,32 @@ def test_the_idle_exit_waits_for_a_running_turn(scratch: Scratch) -> None:
     assert tools.status(agent)["lastError"] is None
 
 
-def test_the_idle_exit_waits_for_an_agent_that_cannot_be_resumed(scratch: Scratch) -> None:
-    daemon = serve(scratch, "--no-load", settings={"idle_timeout": 0.1}, agents={"idle_close": 1.5})
+@pytest.mark.parametrize(
+    ("prompt", "sessions"), [("pid", 1), ("mcp agents__list_agents {}", 2)], ids=["no bridge", "its own bridge"]
+)
+def test_the_idle_exit_waits_for_an_agent_that_cannot_be_resumed(scratch: Scratch, prompt: str, sessions: int) -> None:
+    held = {"idle_timeout": 0.1}
+    daemon = serve(scratch, "--no-load", settings=held, agents={"idle_close": 600.0})
     tools = opened(scratch)
-    agent = tools.create("say one")["agentId"]
-    tools.client.close()
-    # Longer than the idle timeout, and shorter than idle_close.
-    until(lambda: "session ended" in scratch.logged(), "the client has left")
+    agent = tools.create(prompt)["agentId"]
+    pid = tools.pid(agent)
+    assert len(scratch.status()["sessions"]) == sessions
+    # A second daemon, whose agent can be resumed and whose client leaves later, shows that the idle timeout is over.
+    with Scratch() as other:
+        example = serve(other, settings=held, agents={"idle_close": 600.0})
+        client = opened(other)
+        client.create(prompt)
+        tools.client.close()
+        client.client.close()
+        assert example.wait() == 0
     tools = opened(scratch)
-    assert tools.send(agent, "say two")["lastMessage"] == "two"
+    assert tools.send(agent, "pid")["lastMessage"] == str(pid)
+    scratch.write_config(config(scratch, "--no-load", settings=held, agents={"idle_close": 0.1}))
+    scratch.reload()
+    tools.send(agent, "say last")
     tools.client.close()
     assert daemon.wait() == 0
+    assert is_gone(pid)
 
 
 def test_a_closed_agent_is_forgotten_with_its_record(scratch: Scratch) -> None:

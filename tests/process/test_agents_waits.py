@@ -7,7 +7,7 @@ import pytest
 from support.agents.home import AgentTools, opened, serve
 from support.conformance.clients import CANCELLED
 from support.daemon import Scratch
-from support.kernel import until
+from support.kernel import is_gone, until
 
 
 @pytest.fixture
@@ -124,13 +124,16 @@ def test_a_wait_does_not_hold_the_end_of_the_daemon(scratch: Scratch) -> None:
 def test_an_agent_that_ignores_a_cancel_is_given_up_and_resumed(scratch: Scratch) -> None:
     serve(scratch, "--resume", "--no-answer", "session/cancel")
     tools = opened(scratch)
-    agent = tools.create("say first")["agentId"]
+    agent = tools.create("pid")["agentId"]
     pid = tools.pid(agent)
-    tools.send(agent, "grumble", background=True)
-    tools.send(agent, "sleep 30", background=True)
+    tools.send(agent, "sleep", background=True)
     assert tools.call("cancel_agent", agentId=agent) == {"success": True}
-    assert tools.send(agent, "say again")["lastMessage"] == "again"
-    assert pid
+    assert tools.status(agent)["status"] == "idle"
+    assert not is_gone(pid), "the turn was given up, and its process goes on with it"
+    answer = tools.send(agent, "pid")["lastMessage"]
+    assert is_gone(pid)
+    assert answer == str(tools.pid(agent)) != str(pid)
+    assert f"turn not ended by the agent after a cancel agent={agent}" in scratch.logged()
 
 
 def test_activity_shows_the_newest_entries(tools: AgentTools) -> None:

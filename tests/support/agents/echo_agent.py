@@ -7,7 +7,7 @@ Each line of a prompt's last block is a command (`echo_turns.Commands`); a promp
 "echo: ". --no-load and --resume say what it advertises; --modes and --config-modes have session modes, or a config
 option for them; --auth wants a login by that method before a session; --state keeps the sessions for other processes,
 and a load tells their history. --grandchild leaves a process behind that ignores SIGTERM; --no-answer never answers
-that method.
+that method; of a notification, it takes no notice.
 
 Standard library only; it knows nothing of Hearth.
 """
@@ -100,12 +100,14 @@ class Agent:
 
     def handle(self, message):
         id, method, params = message.get("id"), message["method"], message.get("params", {})
+        if method in self.options.no_answer:
+            return
         if method == "session/cancel":
             session = self.sessions.get(params["sessionId"])
             for turn in list(session.turns) if session else ():
                 turn.cancelled.set()
             return
-        if id is None or method in self.options.no_answer:
+        if id is None:
             return
         try:
             self.client.send(id=id, result=self.result(id, method, params))
@@ -192,7 +194,7 @@ class Agent:
         turn = Commands(self, session, id)
         session.turns.add(turn)
         text = params["prompt"][-1]["text"]
-        session.history.append(("user_message_chunk", text))
+        session.history += [("user_message_chunk", block["text"]) for block in params["prompt"]]
         try:
             self.act(turn, text)
         except Cancelled:

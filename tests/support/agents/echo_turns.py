@@ -89,6 +89,7 @@ class Turn:
         self.cancelled = threading.Event()
         self.said = ""
         self.stop_reason = "end_turn"
+        self.calls = itertools.count(1)
 
     def next_of(self, items):
         """Return the next item of a queue, unless the turn is cancelled meanwhile."""
@@ -104,10 +105,10 @@ class Turn:
         params = {"sessionId": self.session.id, "update": {"sessionUpdate": kind, **members}}
         self.agent.client.send(method="session/update", params=params)
 
-    def tool_call(self, kind, number=1):
+    def tool_call(self, kind):
         name, arguments = TOOLS.get(kind, (kind, {}))
         title = arguments.get("command", name)
-        id = f"call-{self.id}-{number}"
+        id = f"call-{self.id}-{next(self.calls)}"
         return {
             "toolCallId": id,
             "name": name,
@@ -140,8 +141,8 @@ class Commands(Turn):
 
     def ask(self, kind, options=OPTIONS, count=1):
         asked = []
-        for number in range(1, count + 1):
-            call = self.tool_call(kind or "execute", number)
+        for _ in range(count):
+            call = self.tool_call(kind or "execute")
             self.update("tool_call", **call)
             params = {"sessionId": self.session.id, "toolCall": call, "options": options}
             asked.append(self.agent.client.ask("session/request_permission", params))
