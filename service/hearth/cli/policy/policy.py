@@ -295,7 +295,7 @@ def _said(decision: Decision) -> str:
 
 
 def _reason(decision: Decision, tool: str, role: str) -> str:
-    # The seed's words, which a client gets as well.
+    # The words that a client gets as well.
     return f"tool {tool!r} not available for role {role!r}" if decision.reason == "role" else decision.reason
 
 

@@ -1,4 +1,4 @@
-"""Tools of the pack `agents`: create, prompt, watch, decide and stop agents; twelve tools, names and forms of the seed.
+"""Tools of the pack `agents`: create, prompt, watch, decide and stop agents.
 
 Blocking tools wait at most `agents.wait_timeout`, which is a result and no error, and report progress. A cancelled call
 ends the wait, never the agent. Tools that only read are annotated so: agents that ask for nothing may call them.

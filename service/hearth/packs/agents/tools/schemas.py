@@ -1,6 +1,6 @@
 """Schemas of the tools of the pack `agents`, for arguments and results. Pure.
 
-The first names of each argument are those of the seed; `provider`, `mode` and `prompt` are accepted beside them.
+Some arguments have two names: `agentType` and `provider`, `initialMode`, `sessionMode` and `mode`.
 """
 
 from typing import Any
