@@ -31,6 +31,20 @@ def test_an_agent_is_created_prompted_and_killed(scratch: Scratch) -> None:
     assert not list((scratch.folder / "agents").iterdir())
 
 
+def test_usage_is_shown_during_the_turn_and_kept_after_the_daemon(scratch: Scratch) -> None:
+    daemon = serve(scratch)
+    tools = opened(scratch)
+    agent = tools.create("usage\nsleep", background=True)["agentId"]
+    session = {"contextWindowUsedTokens": 53000, "contextWindowMaxTokens": 200000, "totalCostUsd": 0.045}
+    assert until(lambda: tools.status(agent)["lastUsage"], "the agent has told its usage") == session
+    tools.send(agent, "say hi")
+    usage = {**session, "inputTokens": 10, "outputTokens": 5}
+    assert tools.status(agent)["lastUsage"] == usage
+    daemon.stop()
+    scratch.start()
+    assert opened(scratch).status(agent)["lastUsage"] == usage
+
+
 def test_references_of_a_provider_are_filled_in_and_its_secrets_are_in_no_log(scratch: Scratch) -> None:
     key = scratch.home / "key"
     key.write_text("sk-very-secret-value-1234567890")

@@ -50,7 +50,9 @@ async def use_all(call: Call, cwd: str) -> set[str]:
         "respond_to_permission", agentId=agent, requestId=request["id"], response={"behavior": "allow"}
     ) == {"success": True}
     assert (await ask("wait_for_agent", agentId=agent))["lastMessage"] == "selected allow"
-    assert (await ask("send_agent_prompt", agentId=agent, prompt="plan\ntool read\nsay hi"))["lastMessage"] == "hi"
+    assert (await ask("send_agent_prompt", agentId=agent, prompt="plan\ntool read\nusage\nsay hi"))[
+        "lastMessage"
+    ] == "hi"
     assert (await ask("set_agent_mode", agentId=agent, modeId="plan"))["newMode"] == "plan"
     snapshot = (await ask("get_agent_status", agentId=agent))["snapshot"]
     assert (snapshot["title"], snapshot["currentModeId"], snapshot["labels"]) == ("scout", "plan", {"a": "b"})

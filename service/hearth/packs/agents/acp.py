@@ -12,8 +12,9 @@ from typing import NamedTuple
 from hearth import __version__
 from hearth.errors import MessageError
 from hearth.mcp import messages
-from hearth.packs.agents.acp_updates import OPTIONAL, Members, has_type, object_of, objects_of, text_of, tidied
+from hearth.packs.agents.acp_updates import OPTIONAL, Members, object_of, objects_of, text_of, tidied
 from hearth.packs.agents.model import Mode
+from hearth.packs.agents.updates import is_count
 from hearth.wire.json import INVALID_PARAMS
 
 VERSION = 1
@@ -106,7 +107,8 @@ _UNFINISHED = {
 class TurnEnd(NamedTuple):
     """End of a turn: `end_turn`, `max_tokens`, `max_turn_requests`, `refusal`, `cancelled` or a later reason.
 
-    `usage` has the tokens that the agent counted, if any: an unstable member that most agents send.
+    `usage` has the tokens of this turn by the names of a snapshot, if the agent counts them: an unstable member that
+    most agents send.
     """
 
     stop_reason: str
@@ -291,8 +293,19 @@ def parse_turn_end(result: Members) -> TurnEnd:
     reason = text_of(result.get("stopReason"))
     if not reason:
         raise MessageError("it ended a turn without a reason (stopReason)")
-    usage = object_of(result.get("usage"))
-    return TurnEnd(reason, {key: value for key, value in usage.items() if has_type(value, float)})
+    return TurnEnd(reason, _turn_usage(result))
+
+
+def _turn_usage(result: Members) -> dict[str, float]:
+    counts = object_of(result.get("usage"))
+    # Gemini CLI has no `usage`, and its numbers elsewhere.
+    older = object_of(object_of(object_of(result.get("_meta")).get("quota")).get("token_count"))
+    found = {
+        "inputTokens": counts.get("inputTokens", older.get("input_tokens")),
+        "cachedInputTokens": counts.get("cachedReadTokens"),
+        "outputTokens": counts.get("outputTokens", older.get("output_tokens")),
+    }
+    return {key: value for key, value in found.items() if is_count(value)}
 
 
 def describe_error(error: object) -> tuple[int, str]:

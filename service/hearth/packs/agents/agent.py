@@ -148,7 +148,7 @@ class Agent(AgentProcess):
             await self._give_up(turn, session)
         try:
             end = await request
-            self.record.usage = {**(self.record.usage or {}), **end.usage} or None
+            self.note_usage(end.usage)
             error = error or end.problem
         except asyncio.CancelledError:
             # Given up: by `_give_up`, the only place that cancels it.
@@ -227,8 +227,7 @@ class Agent(AgentProcess):
 
     def updated(self, update: dict[str, Any]) -> None:
         """Take an update of the session."""
-        self.timeline.update(update)
-        self._flush_soon()
+        self.take_update(update)
         info = self.session.info if self.session is not None else None
         if update["sessionUpdate"] in ("current_mode_update", "config_option_update") and info is not None:
             self.take_session_info(info)

@@ -5,7 +5,7 @@ Knows nothing of processes. A change of the record is followed by `note_change`.
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hearth.errors import Refused
@@ -124,6 +124,18 @@ class AgentState:
         self.record.modes = list(info.modes)
         self.record.mode = info.current_mode
         self.record.model = info.model
+
+    def take_update(self, update: dict[str, Any]) -> None:
+        """Add an update of the session to the timeline, and note how much the agent has used."""
+        self.timeline.update(update)
+        if update["sessionUpdate"] == "usage_update":
+            self.note_usage(self.timeline.usage)
+        self._flush_soon()
+
+    def note_usage(self, usage: Mapping[str, float]) -> None:
+        """Note the newest numbers of the agent's usage; those that are missing stay as they were."""
+        if usage:
+            self.record.usage = {**(self.record.usage or {}), **usage}
 
     # --- status
 

@@ -34,8 +34,6 @@ _CHUNKS: dict[str, ItemKind] = {
     "agent_message_chunk": "message",
     "agent_thought_chunk": "thought",
 }
-# Updates that say how things are now, and not only how things came about.
-_STATE = frozenset({"plan", "current_mode_update", "config_option_update", "session_info_update", "usage_update"})
 
 
 class Timeline:
@@ -49,13 +47,9 @@ class Timeline:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.limit = limit
-        self.plan: list[dict[str, str]] | None = None
         # By the names of a snapshot: contextWindowUsedTokens, contextWindowMaxTokens, totalCostUsd.
         self.usage: dict[str, float] = {}
         self.current_mode: str | None = None
-        self.model: str | None = None
-        # Title that the agent itself has given the session.
-        self.session_title: str | None = None
         # Updates that did not follow the protocol; items that were dropped for the limits.
         self.malformed = 0
         self.dropped = 0
@@ -77,7 +71,6 @@ class Timeline:
         # Prompt of the turn and how much of it the agent has repeated: some agents send it back.
         self._prompt = ""
         self._repeated = 0
-        self._is_replay = False
 
     # --- events
 
@@ -113,14 +106,6 @@ class Timeline:
                 handler(self, update)
         except MalformedUpdate:
             self.malformed += 1
-
-    def replay(self, update: object) -> None:
-        """Take only the state of an update that repeats history, as `session/load` does: its items are on record."""
-        kind = update.get("sessionUpdate") if isinstance(update, dict) else None
-        if isinstance(kind, str) and kind in _STATE:
-            self._is_replay = True
-            self.update(update)
-            self._is_replay = False
 
     # --- for readers
 
@@ -167,8 +152,6 @@ class Timeline:
     # --- items
 
     def _add(self, kind: ItemKind, data: dict[str, Any]) -> None:
-        if self._is_replay:
-            return
         self._close()
         item = TimelineItem(self._next, kind, self._clock(), data)
         self._next += 1
@@ -274,13 +257,13 @@ class Timeline:
             self._change(seq, data)
 
     def _plan(self, update: dict[str, Any]) -> None:
-        self.plan = updates.plan_entries(update)
+        entries = updates.plan_entries(update)
         newest = self._items.get(self._next - 1)
         # A plan that changes while nothing else happens is one item.
-        if newest is not None and newest.kind == "plan" and not self._is_replay:
-            self._change(newest.seq, {"entries": self.plan})
+        if newest is not None and newest.kind == "plan":
+            self._change(newest.seq, {"entries": entries})
         else:
-            self._add("plan", {"entries": self.plan})
+            self._add("plan", {"entries": entries})
 
     def _mode(self, update: dict[str, Any]) -> None:
         self._enter_mode(updates.needed_name(update, "currentModeId"))
@@ -291,14 +274,8 @@ class Timeline:
             self._add("mode", {"mode": mode})
 
     def _config(self, update: dict[str, Any]) -> None:
-        values = updates.config_values(update)
-        self.model = values.get("model", self.model)
-        if "mode" in values:
-            self._enter_mode(values["mode"])
-
-    def _session_info(self, update: dict[str, Any]) -> None:
-        if "title" in update:
-            self.session_title = updates.name(update, "title")
+        if (mode := updates.config_mode(update)) is not None:
+            self._enter_mode(mode)
 
     def _usage(self, update: dict[str, Any]) -> None:
         self.usage = {**self.usage, **updates.usage(update)}
@@ -311,7 +288,6 @@ _HANDLERS: dict[str, Callable[[Timeline, dict[str, Any]], None]] = {
     "plan": Timeline._plan,
     "current_mode_update": Timeline._mode,
     "config_option_update": Timeline._config,
-    "session_info_update": Timeline._session_info,
     "usage_update": Timeline._usage,
 }
 

@@ -4,7 +4,7 @@
 Schema: agentclientprotocol.com, protocol version 1.
 """
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -211,19 +211,23 @@ def usage(update: dict[str, Any]) -> dict[str, float]:
 
 def _number(update: dict[str, Any], key: str) -> float:
     value = update.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LARGEST_NUMBER:
+    if not is_count(value):
         raise MalformedUpdate(key)
     return value
 
 
-def config_values(update: dict[str, Any]) -> dict[str, str]:
-    """Return the current value of each configuration option that has a category, by category: `mode`, `model`."""
+def is_count(value: object) -> TypeGuard[float]:
+    """Tell whether a value is a number that tokens or costs may have."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LARGEST_NUMBER
+
+
+def config_mode(update: dict[str, Any]) -> str | None:
+    """Return the current value of the first configuration option of the category `mode`; None if there is none."""
     options = update.get("configOptions")
     if not isinstance(options, list):
         raise MalformedUpdate("configOptions")
-    found: dict[str, str] = {}
     for option in options:
-        category = option.get("category") if isinstance(option, dict) else None
-        if isinstance(category, str) and isinstance(option.get("currentValue"), str):
-            found.setdefault(category, needed_name(option, "currentValue"))
-    return found
+        is_mode = isinstance(option, dict) and option.get("category") == "mode"
+        if is_mode and isinstance(option.get("currentValue"), str):
+            return needed_name(option, "currentValue")
+    return None

@@ -167,10 +167,37 @@ def test_updates_change_the_state_of_a_session() -> None:
 # --- ends of turns, and errors
 
 
-def test_a_turn_ends_with_a_reason_and_the_numbers_of_its_usage() -> None:
-    usage = {"inputTokens": 5, "outputTokens": 2.5, "thoughtTokens": None, "x": "y", "ok": True}
-    end = acp.parse_turn_end({"stopReason": "max_tokens", "usage": usage})
-    assert end == acp.TurnEnd("max_tokens", {"inputTokens": 5, "outputTokens": 2.5})
+# As claude-agent-acp and codex-acp, as Gemini CLI, and as agents that count nothing or in a strange way.
+USAGES: list[tuple[dict[str, Any], dict[str, float]]] = [
+    (
+        {
+            "usage": {
+                "inputTokens": 5,
+                "outputTokens": 2,
+                "cachedReadTokens": 7,
+                "cachedWriteTokens": 1,
+                "totalTokens": 15,
+            }
+        },
+        {"inputTokens": 5, "outputTokens": 2, "cachedInputTokens": 7},
+    ),
+    (
+        {"_meta": {"quota": {"token_count": {"input_tokens": 3, "output_tokens": 4}, "model_usage": []}}},
+        {"inputTokens": 3, "outputTokens": 4},
+    ),
+    ({}, {}),
+    ({"usage": [], "_meta": {"quota": 5}}, {}),
+    ({"usage": {"inputTokens": -1, "outputTokens": True, "cachedReadTokens": 10**400}}, {}),
+    ({"usage": {"inputTokens": None, "outputTokens": 2.5}}, {"outputTokens": 2.5}),
+]
+
+
+@pytest.mark.parametrize(("result", "usage"), USAGES)
+def test_a_turn_ends_with_a_reason_and_the_numbers_of_its_usage(
+    result: dict[str, Any], usage: dict[str, float]
+) -> None:
+    end = acp.parse_turn_end({"stopReason": "max_tokens", **result})
+    assert end == acp.TurnEnd("max_tokens", usage)
     with pytest.raises(MessageError, match="stopReason"):
         acp.parse_turn_end({"stopReason": 1})
 

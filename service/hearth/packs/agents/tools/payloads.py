@@ -3,6 +3,7 @@
 The names are those of `schemas`. Times are ISO 8601 in UTC.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
 # Label that names the parent of an agent.
 PARENT_LABEL = "hearth.parent-agent-id"
 _SHORT_ID_CHARACTERS = 7
+# Tokens of the last turn; cost and context window of the session.
+USAGE = (
+    *("inputTokens", "cachedInputTokens", "outputTokens"),
+    *("totalCostUsd", "contextWindowMaxTokens", "contextWindowUsedTokens"),
+)
 
 
 def timestamp(seconds: float | None) -> str | None:
@@ -71,6 +77,11 @@ def worktree(agent: "Agent") -> dict[str, Any] | None:
     }
 
 
+def usage(found: Mapping[str, float] | None) -> dict[str, float] | None:
+    """Return the numbers of the last turn and of the session; None if the agent has told none."""
+    return {name: found[name] for name in USAGE if name in found} or None if found else None
+
+
 def snapshot(agent: "Agent") -> dict[str, Any]:
     """Return everything about an agent."""
     record = agent.record
@@ -89,7 +100,7 @@ def snapshot(agent: "Agent") -> dict[str, Any]:
         "availableModes": modes(record.modes),
         "pendingPermissions": [each.describe() for each in agent.asked()],
         "persistence": persistence,
-        "lastUsage": record.usage,
+        "lastUsage": usage(record.usage),
         "lastError": record.last_error,
         "lastMessage": record.last_message,
         "closedReason": record.closed_reason,

@@ -6,6 +6,7 @@ Some arguments have two names: `agentType` and `provider`, `initialMode`, `sessi
 from typing import Any
 
 from hearth.packs.agents.model import TITLE_CHARACTERS
+from hearth.packs.agents.tools.payloads import USAGE
 
 Schema = dict[str, Any]
 
@@ -95,7 +96,7 @@ SNAPSHOT = obj(
         "availableModes": array(MODE),
         "pendingPermissions": array(PERMISSION),
         "persistence": {**obj({"provider": TEXT, "sessionId": TEXT}), "type": ["object", "null"]},
-        "lastUsage": {"type": ["object", "null"]},
+        "lastUsage": {**obj({}, {key: {"type": "number"} for key in USAGE}), "type": ["object", "null"]},
         "lastError": TEXT_OR_NULL,
         "lastMessage": TEXT_OR_NULL,
         "closedReason": TEXT_OR_NULL,
