@@ -7,20 +7,12 @@ from pathlib import PurePath
 from typing import Any
 
 from hearth import paths
-from hearth.output.table import NOTHING, Column, clean, duration, ranked
+from hearth.output.table import Column, clean, duration, listed, megabytes
 
 Document = Mapping[str, Any]
 
-SERVER_COLUMNS = (
-    Column("SERVER"), Column("STATE"), Column("ERA", 5), Column("ISOLATION", 4), Column("PIDS", 2), Column("TOOLS", 1),
-    Column("RESTARTS", 3),
-)  # fmt: skip
-# Client and server distinguish sessions; then agent and role, if a client has sent them.
-SESSION_COLUMNS = (
-    Column(""), Column("ID", 3), Column("CLIENT"), Column("SERVER"), Column("ROLE", 2, optional=True),
-    Column("AGENT", 1, optional=True), Column("HOOKS", 2, optional=True), Column("MCP", 7), Column("PID", 6),
-    Column("SINCE", 4), Column("FOLDER", 5, flexible=True),
-)  # fmt: skip
+# Columns of `hearth status`; `hearth upstreams` has all of SERVER_COLUMNS.
+_STATUS_HEADERS = frozenset({"SERVER", "STATE", "ERA", "ISOLATION", "PIDS", "TOOLS", "RESTARTS"})
 
 
 def status_lines(document: Document, width: int) -> list[str]:
@@ -129,21 +121,10 @@ def upstream_lines(upstreams: list[Document], width: int) -> list[str]:
     """Return the MCP servers in columns, then the reason for each one that failed."""
     if not upstreams:
         return ["No MCP server is configured: `hearth add NAME -- COMMAND` adds one."]
-    rows = [
-        (
-            str(each.get("name")),
-            str(each.get("state")),
-            eras(each),
-            str(each.get("isolation") or "-"),
-            " ".join(map(str, each.get("pids") or [])) or "-",
-            "-" if each.get("tools") is None else str(each.get("tools")),
-            str(each.get("restarts") or 0),
-        )
-        for each in upstreams
-    ]
+    columns = [column for column in SERVER_COLUMNS if column.header in _STATUS_HEADERS]
     changed = [each for each in upstreams if each.get("changedTools") or each.get("pinError")]
     return [
-        *ranked(SERVER_COLUMNS, rows, width),
+        *listed(columns, upstreams, width),
         *failure_lines(upstreams, width),
         *(clean(_changed_sentence(each)) for each in changed),
     ]
@@ -185,23 +166,9 @@ def session_lines(sessions: list[Document], now: float, width: int) -> list[str]
     """Return the attached sessions, in columns. The owner is marked with a star."""
     if not sessions:
         return ["Nobody is attached."]
-    rows = [
-        (
-            _mark(each),
-            str(each.get("id")),
-            client_name(each),
-            str(each.get("server") or "all"),
-            str(each.get("role") or NOTHING),
-            str(each.get("agentId") or NOTHING),
-            "unguarded" if each.get("unguarded") else NOTHING,
-            str(each.get("version") or each.get("era") or NOTHING),
-            str(each.get("pid") or NOTHING),
-            _since(each.get("connectedAt"), now),
-            str(each.get("cwd") or NOTHING),
-        )
-        for each in sessions
-    ]
-    return ranked(SESSION_COLUMNS, rows, width)
+    return listed(
+        SESSION_COLUMNS, [{**each, "since": _since(each.get("connectedAt"), now)} for each in sessions], width
+    )
 
 
 def _mark(session: Document) -> str:
@@ -234,6 +201,17 @@ def _since(connected_at: object, now: float) -> str:
     return str(connected_at or "-")
 
 
+def milliseconds(value: object) -> str:
+    """Format a duration with at most three digits, so that it is read at a glance."""
+    if not isinstance(value, int | float):
+        return "-"
+    if value >= 10_000:
+        return duration(value / 1000)
+    if value >= 1000:
+        return f"{value / 1000:.1f} s"
+    return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
+
+
 def sessions_text(document: Document, width: int) -> list[str]:
     """Return the lines of `hearth sessions`."""
     failed = [each for each in document.get("upstreams") or [] if each.get("state") == "failed"]
@@ -241,3 +219,39 @@ def sessions_text(document: Document, width: int) -> list[str]:
     if not document.get("running"):
         return [f"hearth is not running, so nobody is attached. {document.get('lights', '')}".rstrip(), *failures]
     return session_lines(document.get("sessions") or [], time.time(), width) + failures
+
+
+# --- columns
+
+# By rank: at 80 columns the names, the states and the figures that show trouble remain.
+SERVER_COLUMNS = (
+    Column("SERVER", 0, "name"),
+    Column("STATE", 0, "state"),
+    Column("UP", 9, "up"),
+    Column("ERA", 14, eras),
+    Column("ISOLATION", 13, "isolation"),
+    Column("PIDS", 8, lambda each: " ".join(map(str, each.get("pids") or [])) or "-"),
+    Column("TOOLS", 6, "tools"),
+    Column("USERS", 2, "sessions"),
+    Column("BUSY", 11, "inFlight"),
+    Column("CALLS", 3, "calls"),
+    Column("ERRORS", 4, "errors"),
+    Column("P50", 7, lambda each: milliseconds(each.get("p50Ms"))),
+    Column("P95", 12, lambda each: milliseconds(each.get("p95Ms"))),
+    Column("MEMORY", 5, lambda each: megabytes(each.get("memoryBytes"))),
+    Column("RESTARTS", 10, "restarts"),
+)
+# Client and server distinguish sessions; then agent and role, if a client has sent them.
+SESSION_COLUMNS = (
+    Column("", 0, _mark),
+    Column("ID", 3, "id"),
+    Column("CLIENT", 0, client_name),
+    Column("SERVER", 0, lambda each: str(each.get("server") or "all")),
+    Column("ROLE", 2, "role", optional=True),
+    Column("AGENT", 1, "agentId", optional=True),
+    Column("HOOKS", 2, lambda each: "unguarded" if each.get("unguarded") else "-", optional=True),
+    Column("MCP", 7, lambda each: str(each.get("version") or each.get("era") or "-")),
+    Column("PID", 6, "pid"),
+    Column("SINCE", 4, "since"),
+    Column("FOLDER", 5, "cwd", flexible=True),
+)

@@ -2,8 +2,8 @@
 
 import textwrap
 import unicodedata
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from hearth.masking import REPLACEMENT, replaced
 
@@ -65,11 +65,12 @@ class Column(NamedTuple):
 
     A column of `rank` 0 is never left out or cut; of the others, the highest rank is left out first. An `optional`
     column is left out if it is empty in every row; a `flexible` one, such as a path, loses its beginning before any
-    column is left out.
+    column is left out. The `cell` of a document is its member of that name, or the text that a function makes of it.
     """
 
     header: str
     rank: int = 0
+    cell: str | Callable[[Any], str] = ""
     optional: bool = False
     flexible: bool = False
 
@@ -94,6 +95,20 @@ def ranked(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int)
         kept.remove(max(dispensable, key=lambda index: columns[index].rank))
     lines = [[columns[index].header for index in kept], *([row[index] for index in kept] for row in cells)]
     return [GAP.join(_fit_end(cell, size) for cell, size in zip(line, sizes, strict=True)).rstrip() for line in lines]
+
+
+def listed(columns: Sequence[Column], documents: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """Return a row for each document, below the headers."""
+    return ranked(columns, [[_cell(column, each) for column in columns] for each in documents], width)
+
+
+def _cell(column: Column, document: Mapping[str, Any]) -> str:
+    return text_of(document.get(column.cell)) if isinstance(column.cell, str) else column.cell(document)
+
+
+def text_of(value: object) -> str:
+    """Return a value of a document as text; a dash where there is none."""
+    return str(value) if value not in (None, "", [], {}) else NOTHING
 
 
 def _sizes(columns: Sequence[Column], cells: Sequence[Sequence[str]], kept: Sequence[int], width: int) -> list[int]:

@@ -12,21 +12,10 @@ from typing import Any
 import click
 
 from hearth.output import table
-from hearth.output.table import Column, duration
+from hearth.output.table import Column, duration, text_of
 
 Document = Mapping[str, Any]
 
-COLUMNS = (
-    Column("ID"),
-    Column("TITLE"),
-    Column("PROVIDER", 4),
-    Column("ROLE", 3, optional=True),
-    Column("STATUS", 1),
-    Column("MODE", 5, optional=True),
-    Column("PARENT", 7, optional=True),
-    Column("CWD", 2, flexible=True),
-    Column("AGE", 6),
-)
 # A longer title would push out the columns behind it.
 TITLE_CELLS = 40
 # Of a tool's arguments and of a permission: enough to decide most, on two lines of a terminal.
@@ -46,11 +35,6 @@ def seconds_of(value: object) -> float | None:
         return None
 
 
-def text_of(value: object) -> str:
-    """Return a value of a document as text; a dash where there is none."""
-    return str(value) if value not in (None, "", [], {}) else table.NOTHING
-
-
 # --- the table
 
 
@@ -58,29 +42,32 @@ def agent_table(agents: Sequence[Document], now: float, width: int, home: str) -
     """Return a row for each agent, and below them what waits for a person."""
     if not agents:
         return ["There is no agent. `hearth agent run PROMPT` starts one."]
-    rows = [_row(each, now, home) for each in agents]
+    rows = [{**each, "cwd": short_path(text_of(each.get("cwd")), home), "age": _age(each, now)} for each in agents]
     waiting = waiting_lines(agents)
-    return [*table.ranked(COLUMNS, rows, width), *([""] if waiting else []), *waiting]
+    return [*table.listed(COLUMNS, rows, width), *([""] if waiting else []), *waiting]
 
 
-def _row(each: Document, now: float, home: str) -> list[str]:
+def _age(each: Document, now: float) -> str:
     created = seconds_of(each.get("createdAt"))
-    return [
-        text_of(each.get("id")),
-        cut(text_of(each.get("title")), TITLE_CELLS),
-        text_of(each.get("provider")),
-        text_of(each.get("role")),
-        text_of(each.get("status")),
-        text_of(each.get("currentModeId")),
-        text_of(each.get("parentAgentId")),
-        short_path(text_of(each.get("cwd")), home),
-        table.NOTHING if created is None else duration(max(0.0, now - created)),
-    ]
+    return table.NOTHING if created is None else duration(max(0.0, now - created))
 
 
 def cut(text: str, cells: int) -> str:
     """Return the beginning of an untrusted text, on one line."""
     return table.fit(table.clean(text), cells).rstrip()
+
+
+COLUMNS = (
+    Column("ID", 0, "id"),
+    Column("TITLE", 0, lambda each: cut(text_of(each.get("title")), TITLE_CELLS)),
+    Column("PROVIDER", 4, "provider"),
+    Column("ROLE", 3, "role", optional=True),
+    Column("STATUS", 1, "status"),
+    Column("MODE", 5, "currentModeId", optional=True),
+    Column("PARENT", 7, "parentAgentId", optional=True),
+    Column("CWD", 2, "cwd", flexible=True),
+    Column("AGE", 6, "age"),
+)
 
 
 def short_path(path: str, home: str) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from hearth.cli.agents import agent_lines
 from hearth.cli.agents.agent_lines import BUSY, Document, entry_text, permission_hint, permission_text
 from hearth.cli.messages import can_ask, complain, confirm, note
 from hearth.control_client.running_daemon import RunningDaemon
@@ -172,5 +171,5 @@ class LiveTurn:
             return 0
         why = state.get("closedReason") or aborted or state.get("lastError")
         what = "was closed" if status == "closed" else "did not finish its turn"
-        complain(f"the agent {what}: {table.clean(agent_lines.text_of(why))}")
+        complain(f"the agent {what}: {table.clean(table.text_of(why))}")
         return HearthError.exit_code

@@ -13,16 +13,10 @@ from hearth.host import process_table
 from hearth.masking import escaped
 from hearth.ops import tool_catalog
 from hearth.output import status_lines, table, terminal
-from hearth.output.table import Column, duration
+from hearth.output.table import duration
 from hearth.paths import Places
 
 Document = Mapping[str, Any]
-# Columns by rank: at 80 columns the names, the states and the figures that show trouble remain.
-COLUMNS = (
-    Column("SERVER"), Column("STATE"), Column("UP", 9), Column("ERA", 14), Column("ISOLATION", 13), Column("PIDS", 8),
-    Column("TOOLS", 6), Column("USERS", 2), Column("BUSY", 11), Column("CALLS", 3), Column("ERRORS", 4),
-    Column("P50", 7), Column("P95", 12), Column("MEMORY", 5), Column("RESTARTS", 10),
-)  # fmt: skip
 _HEADERS = ("PID", "PROCESS", "STATE", "USERS", "UP", "MEMORY")
 # Most events that the daemon keeps.
 KEPT_EVENTS = 200
@@ -186,45 +180,16 @@ def upstream_lines(upstreams: Sequence[Document], now: float, width: int, with_i
     rows = []
     for each in upstreams:
         instances = each.get("instances") or []
-        rows.append(_row(each, str(each.get("name")), _sum(instances, "sessions"), _sum(instances, "inFlight"), now))
+        sums = {key: sum(int(instance.get(key) or 0) for instance in instances) for key in ("sessions", "inFlight")}
+        rows.append({**each, **sums, "up": _up(each, now)})
         if with_instances:
             rows += [_instance_row(instance, now) for instance in instances]
-    return table.ranked(COLUMNS, rows, width) + status_lines.failure_lines(upstreams, width)
+    return table.listed(status_lines.SERVER_COLUMNS, rows, width) + status_lines.failure_lines(upstreams, width)
 
 
-def _row(each: Document, name: str, sessions: int, in_flight: int, now: float) -> list[str]:
-    return [
-        name,
-        str(each.get("state") or "-"),
-        _up(each, now),
-        status_lines.eras(each),
-        str(each.get("isolation") or "-"),
-        " ".join(map(str, each.get("pids") or [])) or "-",
-        _count(each.get("tools")),
-        str(sessions),
-        str(in_flight),
-        _count(each.get("calls")),
-        _count(each.get("errors")),
-        milliseconds(each.get("p50Ms")),
-        milliseconds(each.get("p95Ms")),
-        table.megabytes(each.get("memoryBytes")),
-        _count(each.get("restarts")),
-    ]
-
-
-def _instance_row(instance: Document, now: float) -> list[str]:
-    place = instance.get("place")
-    return _row(
-        {**instance, "isolation": place or "for all"},
-        "  └",
-        int(instance.get("sessions") or 0),
-        int(instance.get("inFlight") or 0),
-        now,
-    )
-
-
-def _sum(instances: list[Document], key: str) -> int:
-    return sum(int(each.get(key) or 0) for each in instances)
+def _instance_row(instance: Document, now: float) -> dict[str, Any]:
+    row = {"sessions": 0, "inFlight": 0, **instance, "up": _up(instance, now)}
+    return {**row, "name": "  └", "isolation": instance.get("place") or "for all"}
 
 
 def _up(each: Document, now: float) -> str:
@@ -232,21 +197,6 @@ def _up(each: Document, now: float) -> str:
     begun = [each.get("startedAt"), *(instance.get("startedAt") for instance in each.get("instances") or [])]
     known = [at for at in begun if isinstance(at, int | float)]
     return duration(max(0.0, now - min(known))) if known else "-"
-
-
-def _count(value: object) -> str:
-    return str(value) if isinstance(value, int) else "-"
-
-
-def milliseconds(value: object) -> str:
-    """Format a duration with at most three digits, so that it is read at a glance."""
-    if not isinstance(value, int | float):
-        return "-"
-    if value >= 10_000:
-        return duration(value / 1000)
-    if value >= 1000:
-        return f"{value / 1000:.1f} s"
-    return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
 
 
 @click.command(short_help="List the processes that run.")

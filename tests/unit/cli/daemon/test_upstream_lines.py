@@ -2,7 +2,8 @@
 
 import pytest
 
-from hearth.cli.daemon.status import milliseconds, upstream_lines
+from hearth.cli.daemon.status import upstream_lines
+from hearth.output.status_lines import milliseconds
 
 DEMO = {
     "name": "demo", "state": "ready", "era": "legacy", "isolation": "workspace", "pids": [4, 5], "tools": 8,
