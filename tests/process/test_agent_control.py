@@ -18,8 +18,8 @@ API = "/api/v1/agents"
 EVENTS = {"Accept": "text/event-stream"}
 
 
-def configure(scratch: Scratch, settings: str = "") -> None:
-    arguments = ["-S", ECHO_AGENT, "--modes"]
+def configure(scratch: Scratch, settings: str = "", options: tuple[str, ...] = ()) -> None:
+    arguments = ["-S", ECHO_AGENT, "--modes", *options]
     scratch.write_config(
         f'{settings}idle_timeout = 0\n[packs.agents]\nenabled = true\n[agents]\ndefault_provider = "echo"\n'
         f"[agents.providers.echo]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(arguments)}\n"
@@ -131,6 +131,24 @@ def test_a_log_that_is_followed_has_each_change_and_then_the_end(scratch: Scratc
         header, payload = follower.receive_type("agentLog")
         found += json.loads(payload)
     assert found[-1]["status"] == "closed"
+
+
+def test_a_creation_is_refused_when_the_pack_is_switched_off_meanwhile(scratch: Scratch, daemon: Daemon) -> None:
+    configure(scratch, options=("--no-answer", "initialize"))
+    client = scratch.control()
+    assert client.control("reload")[0]["ok"]
+    client.send_frame({"type": "agent", "seq": 1, "verb": "create"}, json.dumps({"cwd": "/"}).encode())
+    watcher = scratch.control()
+    until(lambda: has_process(watcher), "its process runs")
+    scratch.write_config("idle_timeout = 0\n")
+    assert watcher.control("reload")[0]["ok"]
+    header, _ = client.receive_type("agent")
+    assert (header["ok"], "was switched off" in header["message"]) == (False, True)
+
+
+def has_process(client: FramesClient) -> bool:
+    client.send_frame({"type": "agents", "seq": client.seq})
+    return any(each["pid"] for each in json.loads(client.receive_type("agents")[1])["agents"])
 
 
 def test_without_the_pack_nothing_of_it_is_loaded(scratch: Scratch) -> None:

@@ -153,6 +153,18 @@ async def test_no_process_starts_after_the_daemon_has_told_the_agent_to_stop(hos
     assert host.pids() == []
 
 
+async def test_a_prompt_that_waits_for_a_process_is_refused_when_the_daemon_tells_the_agent_to_stop(
+    host: Host, agent: Agent
+) -> None:
+    host.options = ("--no-answer", "session/new")
+    prompting = asyncio.ensure_future(agent.prompt("say one"))
+    while not host.pids():
+        await asyncio.sleep(0)
+    await agent.stop()
+    with pytest.raises(HearthError, match="the daemon shuts down"):
+        await prompting
+
+
 async def test_an_agent_that_is_killed_as_its_session_opens_stays_closed(host: Host, agent: Agent) -> None:
     starting = asyncio.ensure_future(agent.start(None))
     while not (agent._opening and agent._opening.done()):

@@ -5,6 +5,8 @@ never as a person. Arguments are JSON objects with the names of the pack's tools
 than a header may be.
 """
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from hearth.packs.agents.live_feed import Change
     from hearth.packs.agents.service import AgentService
 
+log = logging.getLogger(__name__)
+
 Arguments = Mapping[str, Any]
 Result = dict[str, Any]
 Handler = Callable[["AgentService", "AgentCaller", Arguments], Awaitable[Result]]
@@ -35,8 +39,6 @@ MOST_WAIT_SECONDS = 3600.0
 
 class BadArgument(Refused):
     """Error for an argument of a command that is missing, unknown or of another kind."""
-
-    exit_code = 2
 
 
 class NotFound(Refused):
@@ -362,6 +364,15 @@ async def answer_frame(
             result = await api.cmd_agent(control.string(header, "verb") or "", parse(payload), asker)
     except HearthError as exc:
         send({**answer, "ok": False, "message": str(exc)[: control.SENTENCE_LIMIT]}, b"")
+    except (Exception, asyncio.CancelledError) as exc:
+        own = asyncio.current_task()
+        if own is not None and own.cancelling():
+            # The reader has gone.
+            raise
+        # The reader waits without a bound: it must get an answer.
+        log.exception("unhandled exception in a command about agents frame=%s", header["type"])
+        sentence = f"the command failed ({type(exc).__name__}); `hearth logs` has the reason"
+        send({**answer, "ok": False, "message": sentence}, b"")
     else:
         send({**answer, "ok": True}, json.dumps(result))
 

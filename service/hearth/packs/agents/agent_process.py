@@ -11,7 +11,7 @@ from hearth.packs.agents import acp
 from hearth.packs.agents.agent_state import AgentHost, AgentState
 from hearth.packs.agents.model import AgentRecord
 from hearth.packs.agents.process.session import AgentSession, FormerSession, SessionEnds, SessionEvents
-from hearth.packs.agents.turn import TERMINATED
+from hearth.packs.agents.turn import STOPPING, TERMINATED
 
 if TYPE_CHECKING:
     from hearth.packs.agents.timeline import Timeline
@@ -53,9 +53,10 @@ class AgentProcess(AgentState, SessionEvents):
         except BaseException as exc:
             self._opening.cancel()
             self._end_session(session)
-            if isinstance(exc, asyncio.CancelledError) and self.is_closed:
-                # Killed while it was being opened: `kill` has cancelled the task, not this call.
-                raise AgentError(TERMINATED) from exc
+            own = asyncio.current_task()
+            if isinstance(exc, asyncio.CancelledError) and own is not None and not own.cancelling():
+                # `kill` or `stop` has cancelled the task, not this call.
+                raise AgentError(TERMINATED if self.is_closed else STOPPING) from exc
             raise
         finally:
             self._opening = None
@@ -89,7 +90,7 @@ class AgentProcess(AgentState, SessionEvents):
         """Raise AgentError if the agent was killed, or the daemon stops, while its process was made."""
         if self.is_closed or self._is_stopping:
             self._end_session(session)
-            raise AgentError(TERMINATED if self.is_closed else "the daemon shuts down")
+            raise AgentError(TERMINATED if self.is_closed else STOPPING)
 
     def _end_session(self, session: AgentSession) -> asyncio.Task[None]:
         """Let go of a session and end its process; until that is done, the process counts as this agent's."""

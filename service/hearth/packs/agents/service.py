@@ -30,7 +30,7 @@ from hearth.packs.agents.process.session import AgentSession, Answer, Launch
 from hearth.packs.agents.store import AgentStore
 from hearth.packs.agents.timeline_items import TimelineItem, render
 from hearth.packs.agents.tools import payloads
-from hearth.packs.agents.turn import CANCELLED, Turn, TurnRoom
+from hearth.packs.agents.turn import CANCELLED, STOPPING, Turn, TurnRoom
 from hearth.packs.agents.upkeep import pruning, restart
 from hearth.packs.agents.waiting import OnProgress, WaitResult
 from hearth.upstreams import threads
@@ -310,7 +310,7 @@ class AgentService:
     async def session_for(self, agent: "AgentProcess") -> AgentSession:
         """Return a new session for the agent's next process. Raises HearthError."""
         if self.is_stopping:
-            raise AgentError("the daemon shuts down")
+            raise AgentError(STOPPING)
         record = agent.record
         provider = providers.choose(record.provider, None, self.providers())
         if not os.path.isdir(record.cwd):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 REPLACED = "Agent run interrupted by new prompt"
 CANCELLED = "Agent run cancelled"
 TERMINATED = "Agent terminated"
+STOPPING = "the daemon shuts down, or the pack 'agents' was switched off"
 
 
 class Turn:
