@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.agents.home import AgentTools, opened, serve
+from support.agents.home import AgentTools, config, opened, serve
 from support.clients import Message
 from support.daemon import Scratch
 from support.kernel import until
@@ -55,6 +55,20 @@ def test_a_child_has_its_parents_folder_mode_and_label(tools: AgentTools) -> Non
     assert (child["cwd"], child["currentModeId"]) == (tools.cwd, "plan")
     assert child["parentAgentId"] == lead
     assert child["labels"] == {"hearth.parent-agent-id": lead}
+
+
+def test_a_child_of_a_provider_that_never_asks_is_made_only_in_a_mode_that_is_named(scratch: Scratch) -> None:
+    # The scripted agent in the place of OpenCode as well, which asks in none of its modes.
+    text = config(scratch, "--modes")
+    scratch.write_config(text + text[text.index("[agents.providers.echo]") :].replace(".echo]", ".opencode]"))
+    scratch.start()
+    tools = opened(scratch)
+    lead = tools.create()["agentId"]
+    refused = tools.send(lead, mcp("create_agent", agentType="opencode"))["lastMessage"]
+    assert "no mode of 'opencode' is known to ask as much as yours (default): give one of its modes" in refused
+    assert [each["id"] for each in tools.agents(includeArchived=True)] == [lead]
+    named = tools.send(lead, mcp("create_agent", agentType="opencode", mode="acceptEdits"))["lastMessage"]
+    assert json.loads(named)["currentModeId"] == "acceptEdits"
 
 
 def test_an_agent_acts_on_its_descendants_only(tools: AgentTools) -> None:

@@ -90,8 +90,8 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
         if request.worktree_name is not None:
             record.cwd = (await _make_worktree(service, record, request)).cwd
         await agent.start(None)
-        if is_inherited:
-            mode = authority.inherited_mode(mode, [each.id for each in record.modes])
+        if is_inherited and parent is not None:
+            mode = _inherited_mode(service, agent, (parent.record.provider, mode), provider)
         if mode is not None:
             await agent.set_mode(mode)
         if providers.never_asks(provider, record.mode) and (granted is None or record.mode != granted):
@@ -207,15 +207,27 @@ def _mode(
     service: "AgentService", provider: Provider, request: CreateRequest, parent: Agent | None
 ) -> tuple[str | None, bool]:
     """Return the mode to begin in, and whether it is the parent's."""
-    if request.mode is not None:
+    if request.mode is not None or parent is None:
         return request.mode, False
-    if parent is None or parent.record.mode is None:
-        return None, False
     theirs = service.providers().get(parent.record.provider)
     if service.guard is not None and theirs is not None and providers.never_asks(theirs, parent.record.mode):
         # A mode that never asks was granted to the parent only.
         return None, False
     return parent.record.mode, True
+
+
+def _inherited_mode(
+    service: "AgentService", agent: Agent, parent: tuple[str, str | None], provider: Provider
+) -> str | None:
+    """Return the mode of a child whose process has begun, None for the present one. Raises Refused."""
+    record = agent.record
+    try:
+        return authority.inherited_mode(parent, provider, [each.id for each in record.modes], record.mode)
+    except Refused:
+        # Under a policy a person decides about a provider that never asks.
+        if service.guard is None or not providers.never_asks(provider, record.mode):
+            raise
+        return None
 
 
 async def _make_worktree(service: "AgentService", record: AgentRecord, request: CreateRequest) -> Worktree:

@@ -4,14 +4,16 @@ An agent acts on its descendants only; the proof of its identity is its token, n
 all agents: its role decides which tools it has. A person at the command line acts on all agents as well.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hearth.errors import Refused
+from hearth.packs.agents.providers import never_asks
 
 if TYPE_CHECKING:
     from hearth.hub.sessions import Session
     from hearth.packs.agents.model import AgentRecord
+    from hearth.packs.agents.providers import Provider
 
 # Names of clients, which may be anything, in records.
 NAME_CHARACTERS = 80
@@ -31,7 +33,7 @@ class Recorded(Protocol):
 
 
 class AgentCaller(NamedTuple):
-    """AgentCaller of a command: an agent by its proven id, another client, or a person."""
+    """Caller of a command: an agent by its proven id, another client, or a person."""
 
     agent_id: str | None = None
     # Name of the client, as it gives it.
@@ -78,20 +80,54 @@ def check(caller: AgentCaller, agents: Mapping[str, Recorded], agent_id: str) ->
 
 # --- modes of children
 
-# Modes of the built-in providers that mean the same. The first of each is the one that stands for all.
+# Modes of the built-in providers, by how much they ask: those of one line ask alike, those of a later line ask less.
 _LEVELS: tuple[tuple[str, ...], ...] = (
+    # Before anything but reading; the agent is told not to try anything else.
     ("plan", "read-only"),
-    ("default", "auto", "acceptEdits", "autoEdit", "auto_edit", "build"),
-    ("bypassPermissions", "full-access", "yolo"),
+    # Before each change and each command. `dontAsk` refuses what the others ask about.
+    ("default", "dontAsk"),
+    # Before each command, and not before changes of files.
+    ("acceptEdits", "autoEdit", "auto_edit"),
+    # Before a command that needs more than its sandbox.
+    ("workspace-write",),
+    # Never, from here on: a model judges, then nobody does.
+    ("auto", "agent"),
+    ("bypassPermissions", "agent-full-access", "full-access", "yolo"),
 )
+_LEVEL_OF = {mode: level for level, modes in enumerate(_LEVELS) for mode in modes}
+_DEFAULT, _NEVER, _FULL = _LEVEL_OF["default"], _LEVEL_OF["auto"], _LEVEL_OF["yolo"]
 
 
-def inherited_mode(mode: str | None, available: list[str]) -> str | None:
-    """Return the mode of a child for its parent's mode; None: the child begins in its own default mode.
+def inherited_mode(
+    parent: tuple[str, str | None], child: "Provider", available: Sequence[str], current: str | None
+) -> str | None:
+    """Return the mode of a child for its parent's provider and mode: the one that asks as much, or else more.
 
-    Providers name their modes differently: plan and read-only, default and auto, bypassPermissions and full-access.
+    If every mode that is known asks less, it is the one among them that asks most. `current` is the mode that the child
+    has begun in; None is for a child without modes. Raises Refused if no mode is known to ask.
     """
-    if mode is None or mode in available:
-        return mode
-    level = next((level for level in _LEVELS if mode in level), ())
-    return next((each for each in level if each in available), None)
+    provider, mode = parent
+    if not available or (provider == child.name and mode in available):
+        return mode if mode in available else None
+    # A mode that is not known asks about everything, perhaps.
+    wanted = _LEVEL_OF.get(mode or "", _DEFAULT)
+    levels = {each: level for each in available if (level := _level(child, each)) is not None}
+    as_strict = [level for level in levels.values() if level <= wanted]
+    asking = [level for level in levels.values() if level < _NEVER]
+    if not as_strict and not asking:
+        raise Refused(
+            f"no mode of {child.name!r} is known to ask as much as yours ({mode or 'none'}): give one of its modes"
+            f" (mode): {', '.join(available)}"
+        )
+    level = max(as_strict) if as_strict else min(asking)
+    return (
+        current if current and levels.get(current) == level else next(each for each in levels if levels[each] == level)
+    )
+
+
+def _level(provider: "Provider", mode: str) -> int | None:
+    """Return how little an agent asks in a mode; None if that is not known."""
+    level = _LEVEL_OF.get(mode)
+    if never_asks(provider, mode):
+        return level if level is not None and level >= _NEVER else _FULL
+    return level
