@@ -67,9 +67,10 @@ class Attribution:
     def origin(self, pid: int | None, token: str | None) -> Proven | None:
         """Return the agent that a connection comes from below; None for any other connection. Raises Refused.
 
-        A token does not change where a process comes from: `PolicySeam.admit` takes none but that agent's. With a policy
-        a connection below an agent must have one. Without a policy it acts as the agent, whose own client may have
-        Hearth in its config, too. Below a client that has proved an agent's id by a role token, any good token will do.
+        A token does not change where a process comes from: `PolicySeam.admit` takes none but that agent's. With a
+        policy a connection below an agent must have one. Without a policy it acts as the agent, whose own client may
+        have Hearth in its config, too. Below a client that has proved an agent's id by a role token, any good token
+        will do.
 
         Reads /proc in the loop, a millisecond, and only while there are agents: a session must not begin before.
         """
