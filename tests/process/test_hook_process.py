@@ -99,6 +99,7 @@ def test_exit_code_and_standard_error_are_the_daemons(hooks: Hooks, daemon: Scri
 def test_the_role_token_travels_in_the_frame_alone(hooks: Hooks, daemon: ScriptedDaemon) -> None:
     file = hooks.scene.home / "token"
     file.write_text("t0ken\n")
+    file.chmod(0o600)
     hook = hooks.start("stop", "--client=codex", f"--token-file={file}")
     wire = daemon.accept()
     assert wire.read()[0] == {"type": "hook", "seq": 1, "event": "stop", "client": "codex", "roleToken": "t0ken"}
@@ -219,14 +220,36 @@ def test_a_socket_that_is_none_is_a_deny(hooks: Hooks) -> None:
     assert "cannot be reached" in hook.stderr()
 
 
-@pytest.mark.parametrize("content", [None, ""])
-def test_a_role_token_that_cannot_be_read_is_a_deny(hooks: Hooks, daemon: ScriptedDaemon, content: str | None) -> None:
+@pytest.mark.parametrize(
+    ("content", "mode", "reason"),
+    [
+        (None, 0o600, "does not exist; `hearth role token"),
+        ("", 0o600, "has no token in it; `hearth role token"),
+        ("x" * 300, 0o600, "has no token in it; `hearth role token"),
+        ("x" * 5000, 0o600, "too many for a token"),
+        ("t0ken", 0o640, "is open to other users (mode 0640); type `chmod 600"),
+    ],
+)
+def test_a_role_token_that_cannot_be_used_is_a_deny(
+    hooks: Hooks, daemon: ScriptedDaemon, content: str | None, mode: int, reason: str
+) -> None:
     file = hooks.scene.home / "token"
     if content is not None:
         file.write_text(content)
+        file.chmod(mode)
     hook = hooks.start("pre-tool-use", "--client", "claude", "--token-file", str(file))
     assert hook.wait() == DENIED
-    assert "hearth role token" in hook.stderr() and daemon.is_left_alone()
+    assert reason in hook.stderr() and daemon.is_left_alone()
+    assert not content or content not in hook.stderr()
+
+
+def test_a_pipe_in_place_of_the_role_token_is_a_deny_and_nothing_waits_for_it(
+    hooks: Hooks, daemon: ScriptedDaemon
+) -> None:
+    os.mkfifo(file := hooks.scene.home / "token", 0o600)
+    hook = hooks.start("pre-tool-use", "--client", "claude", "--token-file", str(file))
+    assert hook.wait() == DENIED
+    assert "is not a regular file" in hook.stderr() and daemon.is_left_alone()
 
 
 def test_an_interrupted_hook_is_a_deny(hooks: Hooks, daemon: ScriptedDaemon) -> None:

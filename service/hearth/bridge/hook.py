@@ -65,8 +65,6 @@ WAIT_LIMIT_SECONDS = 3600
 PAYLOAD_LIMIT_BYTES = 4 * 1024 * 1024
 # An answer has a reason of a page at most.
 _ANSWER_LIMIT_BYTES = 1024 * 1024
-# A role token has 64 characters; the file may have a comment.
-_TOKEN_LIMIT_BYTES = 4096
 _POLICY_LIMIT_BYTES = 4 * 1024 * 1024
 # Daemons that may end while they decide: one that is restarted, and one that was told to stop just then.
 _DAEMONS = 3
@@ -275,14 +273,12 @@ def _read_input() -> bytes:
 
 
 def _read_token(path: str) -> str:
+    from hearth.bridge import role_token
+
     try:
-        with open(path, "rb", buffering=0) as file:
-            token = file.read(_TOKEN_LIMIT_BYTES).strip().decode()
-    except (OSError, ValueError) as exc:
-        raise _Failure(f"the token in {path} cannot be read ({exc}); `hearth role token` writes one.") from exc
-    if not token:
-        raise _Failure(f"the token in {path} is empty; `hearth role token` writes one.")
-    return token
+        return role_token.read(path)
+    except HearthError as exc:
+        raise _Failure(str(exc)) from exc
 
 
 def _send(sock: "Stream", data: bytes) -> None:

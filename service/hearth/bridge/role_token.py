@@ -1,4 +1,4 @@
-"""Token of a bridge, of a role or of an agent, read from the file of `--token-file`. Loaded only with that option.
+"""Token of a bridge or a hook, of a role or of an agent, read from the file of `--token-file`. Loaded only with it.
 
 Other processes could read a token in the arguments or in the environment, and other people one in a client's config,
 which is often shared; hence a file, for this user only. No error message shows its content.
