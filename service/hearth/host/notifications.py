@@ -13,14 +13,20 @@ _SCRIPT = "on run argv\ndisplay notification (item 2 of argv) with title (item 1
 def command(title: str, body: str) -> list[str] | None:
     """Return the command that shows a notification; None where there is no such program.
 
-    The texts are arguments, never part of a script. notify-send's body may hold markup, which is escaped.
+    The texts are arguments, never part of a script and never an option. notify-send's body may hold markup, which is
+    escaped. Characters that do not show become spaces: NUL cannot be an argument, and others reorder the text.
     """
+    title, body = _visible(title), _visible(body)
     if sys.platform == "darwin":
-        return ["/usr/bin/osascript", "-e", _SCRIPT, title, body]
+        return ["/usr/bin/osascript", "-e", _SCRIPT, "--", title, body]
     program = shutil.which("notify-send") if sys.platform == "linux" else None
     if program is None:
         return None
     return [program, "--app-name=Hearth", f"--expire-time={_SECONDS * 1000}", "--", title, html.escape(body, False)]
+
+
+def _visible(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def show(title: str, body: str) -> None:
