@@ -1,12 +1,16 @@
 """The cascade: calls that are asked about, from the lead to the person, and the grants that come of it."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
 from support.clients import FramesClient, Message
 from support.daemon import Scratch, server
-from support.kernel import until
+from support.kernel import BOUND_SECONDS, until
 from support.policies import TEAM, Team
 
 ELICITATION: Message = {"elicitation": {}}
@@ -312,3 +316,59 @@ def test_a_call_in_the_queue_is_decided_again_when_it_is_sent(scratch: Scratch, 
     answer = str(dev.answer_to(queued))
     assert ("asks about this call now" if change == "revoked" else "denied by policy") in answer
     assert team.ran().count("once k1") == 1
+
+
+# Stands in for notify-send, and adds a line with its arguments to a file.
+NOTIFY_SEND = """#!/bin/sh
+printf '%s|' "$@" >> {0}.new
+echo >> {0}.new
+cat {0}.new > {0}
+"""
+
+
+def test_a_person_is_told_on_the_desktop_unless_the_policy_says_not_to(scratch: Scratch) -> None:
+    team = Team(scratch, f"notify = false\n{TEAM}")
+    program, shown = scratch.home / "bin" / "notify-send", scratch.home / "shown"
+    program.parent.mkdir()
+    program.write_text(NOTIFY_SEND.format(shown))
+    program.chmod(0o755)
+    servers = {"echo": server("echo"), "count": server("counting", team.ledger)}
+    scratch.configure(servers)
+    scratch.start(PATH=f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    dev = team.client()
+    dev.begin_call("count__once", key="quiet")
+    (quiet,) = team.wait_pending()
+    team.apply(TEAM)
+    dev.begin_call("count__once", key="told")
+    (told,) = (each for each in team.wait_pending(2) if each["id"] != quiet["id"])
+    until(shown.exists, "the notification is shown")
+    (line,) = shown.read_text().splitlines()
+    assert line.endswith(
+        f"|--|test-client asks to use once|hearth approve {told['id']}, or hearth deny {told['id']}|"
+    ), line
+
+
+def test_watch_shows_each_call_once_as_it_comes(team: Team) -> None:
+    dev = team.client()
+    dev.begin_call("count__once", key="k1")
+    (first,) = team.wait_pending()
+    words = (sys.executable, "-I", "-m", "hearth", "approvals", "--watch", "--json")
+    with subprocess.Popen(
+        words, env=team.scratch.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as watch:
+        try:
+            assert watch.stdout and watch.stderr
+            assert json.loads(watch.stdout.readline())["id"] == first["id"]
+            dev.begin_call("count__once", key="k2")
+            (second,) = (each for each in team.wait_pending(2) if each["id"] != first["id"])
+            shown = json.loads(watch.stdout.readline())
+            assert (shown["id"], shown["arguments"]) == (second["id"], second["arguments"])
+            # What was decided is not shown again, and the next one is.
+            assert team.person("deny", str(first["id"])).returncode == 0
+            dev.begin_call("count__once", key="k3")
+            third = json.loads(watch.stdout.readline())
+            assert third["id"] not in (first["id"], second["id"])
+            watch.send_signal(signal.SIGINT)
+            assert watch.wait(BOUND_SECONDS) == 0, watch.stderr.read()
+        finally:
+            watch.kill()

@@ -135,8 +135,11 @@ class ControlConnection:
             raise Refused(str(header.get("message") or f"this daemon refused {kind}; `hearth restart` updates it"))
 
     def events(self, follow: bool, count: int) -> Iterator[dict[str, Any]]:
-        """Yield the newest stored events and, with `follow`, later ones until the daemon stops. Raises Unreachable."""
-        yield from self._continued(*self._ask("events", ANSWER_SECONDS, follow=follow, count=count))
+        """Return the newest stored events and, with `follow`, later ones until the daemon stops. Raises Unreachable.
+
+        The subscription begins at once, and not with the first look at the events.
+        """
+        return self._continued(*self._ask("events", ANSWER_SECONDS, follow=follow, count=count))
 
     def _continued(self, header: Header, payload: bytes, deadline: float | None = None) -> Iterator[dict[str, Any]]:
         """Yield the objects of an answer's array, and those of the frames that continue it."""

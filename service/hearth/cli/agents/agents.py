@@ -80,7 +80,7 @@ def agents(places: Places, include_closed: bool, watch: bool, as_json: bool) -> 
             try:
                 shown = None
                 events = feed.events(True, 0)
-                # The first event comes with the subscription: nothing is missed between the list and the events.
+                # Subscribed before the first list: nothing is missed between the list and the events.
                 while True:
                     document = control.agents(include_closed)
                     if document != shown:

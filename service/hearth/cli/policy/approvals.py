@@ -8,7 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from hearth.cli.daemon_choice import places_of, with_places
-from hearth.cli.messages import completed, json_option, print_json, tell
+from hearth.cli.messages import completed, json_option, json_text, tell
 from hearth.control_client import running_daemon
 from hearth.control_client.connection import ControlConnection
 from hearth.errors import HearthError, Refused
@@ -145,13 +145,15 @@ def _watch(places: Places, as_json: bool) -> None:
                 if each["id"] not in shown:
                     shown.add(each["id"])
                     if as_json:
-                        print_json(each)
+                        click.echo(json_text(each, indent=None))
                     else:
                         click.echo("\n".join([*_details(each), _hint(each)]))
 
         try:
+            # Subscribed before the first look: what comes in between is in one of the two.
+            events = feed.events(True, 0)
             show()
-            for event in feed.events(True, 0):
+            for event in events:
                 if event.get("type") in WATCHED:
                     show()
         except KeyboardInterrupt:
