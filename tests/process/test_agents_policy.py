@@ -209,6 +209,46 @@ def test_the_bridge_of_an_agent_has_its_role(tools: AgentTools, scratch: Scratch
     assert [(each["role"], each["isOwner"]) for each in found] == [("dev", False)]
 
 
+def test_a_child_in_a_folder_that_its_parent_may_not_work_in_needs_a_person(
+    tools: AgentTools, team: Team, scratch: Scratch
+) -> None:
+    team.apply(POLICY.replace("approval_wait = 5", "approval_wait = 0"))
+    repository, other = new_repository(scratch), scratch.home / "other"
+    for folder in (repository / "sub", other):
+        folder.mkdir()
+    (repository / "link").symlink_to(other)
+    lead = tools.create(role="tl", cwd=str(repository))["agentId"]
+
+    def child(cwd: str) -> str:
+        return str(tools.send(lead, mcp("create_agent", role="dev", cwd=cwd))["lastMessage"])
+
+    assert json.loads(child("sub"))["cwd"] == str(repository / "sub")
+    for cwd in (str(other), "link", ".."):
+        assert "a person is asked (cwd)" in child(cwd)
+    asked = {approval["tool"] for approval in team.pending()}
+    assert (asked, {approval["level"] for approval in team.pending()}) == ({"agent_folder"}, {"human"})
+    (approval, _) = team.pending()
+    assert team.person("approve", str(approval["id"])).returncode == 0
+    assert json.loads(child("link"))["cwd"] == str(other)
+
+
+def test_the_project_s_policy_is_that_of_the_agent_s_own_folder(
+    tools: AgentTools, team: Team, scratch: Scratch
+) -> None:
+    team.apply(POLICY.replace("approval_wait = 5", "approval_wait = 0"))
+    project = scratch.home / "project"
+    (project / ".hearth").mkdir(parents=True)
+    rule = '[[rules]]\ntool = "Read"\ndecide = "deny"\nreason = "not in this project"\n'
+    (project / ".hearth" / "policy.toml").write_text(rule)
+    assert team.person("policy", "trust", "--yes", str(project)).returncode == 0
+    agent = tools.create("ask read", role="dev", cwd=str(project))
+    assert agent["lastMessage"] == "selected reject"
+    # A client in the project does not leave its policy by an agent elsewhere.
+    inside = opened(scratch, cwd=str(project))
+    assert "outside of this client's own" in inside.fails("create_agent", role="dev", cwd=str(scratch.home))
+    assert inside.create(role="dev", cwd=str(project))["cwd"] == str(project)
+
+
 @pytest.mark.parametrize("owner", ["lead", "person"])
 def test_a_shell_below_an_agent_gets_no_session_by_another_s_token(
     tools: AgentTools, team: Team, scratch: Scratch, owner: str

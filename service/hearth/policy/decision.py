@@ -9,7 +9,7 @@ The rules, in their order:
     cannot tell whether it matches, asks.
  4. `grants` of the role: allow.
  5. A tool of an MCP server that no `[permissions.*]` names: allow. `tools` has given it.
- 6. `otherwise` of the role. For a mode in which an agent never asks (`agent_modes`), a person is asked where it allows.
+ 6. `otherwise` of the role. For what `agent_modes` lists, a person is asked where it allows.
 
 A shell command is split into simple commands; each is decided by 3 to 6, and the strictest decision counts. A command
 that cannot be split for certain matches no grant, and makes rules of step 3 ask.
@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from hearth.policy import guard, shell
-from hearth.policy.agent_modes import AGENT_MODE
+from hearth.policy.agent_modes import FOR_PERSON
 from hearth.policy.captures import NoMatch, Surroundings, shown
 from hearth.policy.model import (
     BUILT_IN,
@@ -183,7 +183,7 @@ def _by_grants(policy: Policy, role: Role, server: str | None, tool: str, steps:
     ):
         return Decision("allow", "", f"role {role.name!r} has this tool", role.tools_source)
     reason = f"no rule and no grant of role {role.name!r} covers it"
-    if server is None and tool == AGENT_MODE and role.otherwise == "allow" and not policy.is_project:
+    if server is None and tool in FOR_PERSON and role.otherwise == "allow" and not policy.is_project:
         return decision_of("ask_human", reason, BUILT_IN)
     return decision_of(role.otherwise, reason, role.otherwise_source)
 

@@ -25,7 +25,7 @@ from hearth.output import status_lines, table, terminal
 from hearth.paths import Places
 from hearth.policy import loader
 from hearth.policy import show as policy_show
-from hearth.policy.agent_modes import AGENT_MODE, for_person
+from hearth.policy.agent_modes import FOR_PERSON, for_person
 from hearth.policy.decision import decide
 from hearth.policy.model import BUILT_IN, Decision, Policy, Role
 from hearth.policy.template import TEMPLATES
@@ -220,7 +220,7 @@ def explain(
             raise click.UsageError(f"There is no role {role!r} in {path}. {hint}")
         narrowed = _narrowed(found, *narrowing) if narrowing else found
         decision = decide(narrowed, role, server, name, raw, os.path.abspath(workspace))
-        decision = for_person(decision) if tool == AGENT_MODE else decision
+        decision = for_person(decision) if tool in FOR_PERSON else decision
     line = _line_of(decision.source, path, narrowing[1] if narrowing else b"")
     document = {"role": role, "server": server, "tool": name, **decision._asdict(), "line": line}
     lines = [f"{_said(decision)}: {table.clean(_reason(decision, name, role))}"]

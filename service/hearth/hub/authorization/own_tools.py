@@ -9,7 +9,8 @@ The rules:
 3. An agent's client asks about one call in several ways, at the same time or one after the other: by its hook, and by a
    permission request. One approval serves each way once, within `JOIN_SECONDS`; a second question of the same way is
    another call.
-4. A mode in which an agent never asks is granted by `agent_mode(ID)`, or a person is asked; never a lead.
+4. A mode in which an agent never asks is granted by `agent_mode(ID)`, or a person is asked; never a lead. So it is with
+   a folder in which the creator of an agent may not work itself.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from hearth.errors import FileAccessError, Refused
 from hearth.hub.authorization.approvals import Approval
 from hearth.hub.authorization.decided_call import Permit, Standing, digest_of
 from hearth.hub.authorization.pending import HUMAN, Asker
-from hearth.policy.agent_modes import AGENT_MODE, for_person
+from hearth.policy.agent_modes import FOR_PERSON, for_person
 from hearth.policy.decision import decide
 from hearth.policy.grants import ONCE, CallGrant, GrantKey
 from hearth.policy.model import Decision
@@ -63,7 +64,7 @@ class OwnTools:
         decision = decide(standing.policy, asker.role, server, tool, arguments, asker.workspace)
         if must_ask and decision.outcome == "allow":
             decision = Decision("ask", "lead", "the tool is not known", decision.source)
-        if server is None and tool == AGENT_MODE:
+        if server is None and tool in FOR_PERSON:
             decision = for_person(decision)
         permit = Permit(standing, (server or "", tool), digest_of(arguments), decision, monotonic())
         allowed, reason = decision.outcome == "allow", denied(decision.reason)

@@ -1,7 +1,7 @@
 """Creation of an agent: what was asked for is checked before anything is made, and a failure leaves nothing behind.
 
 A child of an agent begins in its parent's folder, mode and role unless it is told otherwise. A role must be one that
-the caller's role may start.
+the caller's role may start, and a folder one in which the caller may work itself.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from hearth.packs.agents.agent import Agent
 from hearth.packs.agents.identity import authority
 from hearth.packs.agents.identity.authority import AgentCaller
 from hearth.packs.agents.model import TITLE_CHARACTERS, AgentRecord, Worktree, new_agent_id
-from hearth.packs.agents.permissions import modes
+from hearth.packs.agents.permissions import folders, modes
 from hearth.packs.agents.providers import Provider
 from hearth.packs.agents.timeline import Timeline
 from hearth.packs.agents.tools import payloads
@@ -61,11 +61,15 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
     provider = _provider(service, request, parent)
     if request.prompt is not None:
         service.check_prompt(request.prompt)
+    role = _role(service, caller, request, parent)
+    folder = await folders.allowed(service, caller, _folder(caller, request, parent), role)
+    # A person may have taken a minute to decide.
+    _check_bounds(service, caller, parent)
     record = AgentRecord(
         id=new_agent_id(),
         provider=provider.name,
-        cwd=_folder(caller, request, parent),
-        role=_role(service, caller, request, parent),
+        cwd=folder,
+        role=role,
         parent_id=parent.id if parent else None,
         creator=caller.name,
         workspace=(parent.record.workspace if parent else None) or caller.cwd,

@@ -164,9 +164,8 @@ class Permissions:
 
     def _asker(self, agent: "Agent", role: str) -> Asker:
         record = agent.record
-        return Asker(
-            agent_principal(agent.id), role, "", record.provider, agent.id, record.cwd, record.workspace or record.cwd
-        )
+        # The project's policy is that of the agent's own folder, as it is for the agent's sessions and hooks.
+        return Asker(agent_principal(agent.id), role, "", record.provider, agent.id, record.cwd, record.cwd)
 
     # --- without a policy
 
