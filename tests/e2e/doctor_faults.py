@@ -1,11 +1,15 @@
 """Faults for `hearth doctor`, each put into a scratch home for real: files, modes, sockets, processes."""
 
+import glob
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import sysconfig
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -189,10 +193,20 @@ def file_of_the_future(ward: Ward) -> None:
 
 def uncompiled_bridge(ward: Ward) -> None:
     import importlib.util
+    import venv
 
-    from hearth.bridge import ledger
+    import hearth
 
-    os.unlink(importlib.util.cache_from_source(str(ledger.__file__)))
+    # An installation of its own: in the tests' own one, any test that runs beside this one puts the byte code back.
+    folder = tempfile.TemporaryDirectory()
+    ward.ended.append(folder.cleanup)
+    venv.create(folder.name, symlinks=True)
+    (packages,) = glob.glob(os.path.join(folder.name, "lib", "python*", "site-packages"))
+    package = os.path.join(packages, "hearth")
+    shutil.copytree(os.path.dirname(str(hearth.__file__)), package)
+    ward.write(os.path.join(packages, "others.pth"), sysconfig.get_path("purelib"))
+    os.unlink(importlib.util.cache_from_source(os.path.join(package, "bridge", "ledger.py")))
+    ward.before = [os.path.join(folder.name, "bin", "python")]
 
 
 def another_hearth(ward: Ward) -> None:
