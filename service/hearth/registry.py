@@ -18,7 +18,7 @@ import os
 from hearth import paths
 from hearth.errors import FileAccessError
 from hearth.host import private_files, processes, system
-from hearth.host.folders import make_private, refusal, remove_file
+from hearth.host.folders import make_private, read_text, refusal, remove_file
 from hearth.host.locks import Lock
 from hearth.paths import Places
 from hearth.records import Record
@@ -234,11 +234,7 @@ def machine() -> str:
 
 
 def _text(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read(256).strip()
-    except OSError:
-        return ""
+    return read_text(path, 256).strip()
 
 
 def _is_profile_held(path: str) -> bool:

@@ -137,14 +137,7 @@ def _written() -> str | None:
     if _is_current(path):
         return path
     make_private(os.path.dirname(path))
-    temporary = private_files.beside(path)
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(_text())
-        os.replace(temporary, path)
-    finally:
-        private_files.remove(temporary)
+    private_files.write(path, _text().encode(), mode=0o700)
     return path if os.access(path, os.X_OK) else None
 
 

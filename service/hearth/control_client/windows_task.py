@@ -11,6 +11,7 @@ from hearth import paths, sids
 from hearth.control_client.unit import AGAIN, BY_BRIDGE, Unit, check_unit
 from hearth.errors import HearthError
 from hearth.findings import Finding, FixRequest
+from hearth.host.folders import read_text
 from hearth.host.windows import task
 
 ADVICE_ON_VARIABLES = (
@@ -51,7 +52,7 @@ def _state(held: Unit) -> Finding:
 
 
 def _missing(held: Unit) -> str | None:
-    return None if held.name == task.SERVICE_NAME else missing_interpreter(_read(held.path))
+    return None if held.name == task.SERVICE_NAME else missing_interpreter(read_text(held.path))
 
 
 def _ask_scheduler(name: str) -> Finding:
@@ -105,11 +106,3 @@ def _registered_path(root: int, key: str) -> str:
     except OSError:
         return ""
     return winreg.ExpandEnvironmentStrings(str(value))
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""

@@ -17,6 +17,7 @@ from hearth.control_client.connection import ControlConnection
 from hearth.errors import TurnedAway, Unreachable
 from hearth.findings import FixName, FixRequest
 from hearth.host import listening, system
+from hearth.host.folders import read_text
 from hearth.paths import Places
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ T = TypeVar("T")
 _ENVIRONMENT_LIMIT_BYTES = 4 * 1024 * 1024
 # systemctl answers in 20 ms; a manager that is starting or reloading takes longer.
 ASK_SECONDS = 5.0
-_FILE_LIMIT_BYTES = 1 << 20
 _PROPERTIES = (
     *("Id", "LoadState", "ActiveState", "Result", "MainPID", "FragmentPath", "DropInPaths", "UnitFileState"),
     *("NeedDaemonReload", "Environment", "EnvironmentFiles", "ExecStart", "Listen", "FileDescriptorName"),
@@ -268,12 +268,7 @@ def _words(text: str) -> list[str]:
 
 
 def _file_words(path: str) -> list[str]:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            lines = file.read(_FILE_LIMIT_BYTES).splitlines()
-    except OSError:
-        return []
-    written = (line.strip() for line in lines)
+    written = (line.strip() for line in read_text(path).splitlines())
     return [word for line in written if line and line[0] not in "#;" for word in _words(line)[:1]]
 
 

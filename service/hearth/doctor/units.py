@@ -8,6 +8,7 @@ from typing import NamedTuple
 from hearth.doctor.context import CheckContext, ManagerState, Properties, service_program
 from hearth.errors import HearthError
 from hearth.findings import Finding, FixRequest, State
+from hearth.host.folders import read_text
 from hearth.host.install import service_files, systemd_user
 from hearth.host.lasting_paths import lasting
 from hearth.host.linux import units
@@ -29,7 +30,6 @@ _KILLED = frozenset({"signal", "core-dump", "oom-kill", "watchdog"})
 
 # Folders for units that packages install for every user.
 _PACKAGED = ("/usr/local/lib/systemd/user", "/usr/lib/systemd/user", "/lib/systemd/user", "/etc/systemd/user")
-_FILE_LIMIT_BYTES = 1 << 20
 _EXEC = "ExecStart="
 
 
@@ -213,7 +213,7 @@ def _failed(name: str, known: Properties, socket: str, seen: ManagerState) -> Fi
 def look_at_file(known: Properties) -> UnitFile:
     """Return the unit file that the manager has read, or would read."""
     path = known.get("FragmentPath", "")
-    text = _read(path)
+    text = read_text(path)
     ours = service_files.MARK in text and os.path.dirname(path) == systemd_user.units_folder()
     python = interpreter(text)
     return UnitFile(
@@ -224,14 +224,6 @@ def look_at_file(known: Properties) -> UnitFile:
         python_works=not python or os.access(python, os.X_OK),
         hides=_hidden(path) if ours else "",
     )
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(_FILE_LIMIT_BYTES)
-    except OSError:
-        return ""
 
 
 def _wanted(name: str, python: str) -> str:

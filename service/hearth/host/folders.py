@@ -10,6 +10,9 @@ import sys
 
 from hearth.errors import FileAccessError
 
+# Units, launchers and the like have some hundred characters.
+TEXT_LIMIT_CHARACTERS = 1 << 20
+
 _SENTENCES = {
     errno.EROFS: "the file system is read-only; make it writable, or set XDG_RUNTIME_DIR and XDG_STATE_HOME to others",
     errno.EACCES: "permission denied; it must belong to you and be writable",
@@ -37,6 +40,15 @@ def remove_file(path: str) -> None:
         pass
     except OSError as exc:
         raise refusal("remove", path, exc) from exc
+
+
+def read_text(path: str, limit: int = TEXT_LIMIT_CHARACTERS) -> str:
+    """Return the beginning of a text file; empty if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(limit)
+    except OSError:
+        return ""
 
 
 def make_private(path: str) -> None:

@@ -104,14 +104,16 @@ def read(path: str, limit: int) -> bytes:
     return data
 
 
-def write(path: str, data: bytes, durable: bool = False) -> None:
-    """Write the file atomically, for this user only; its folder must exist. Raises OSError.
+def write(path: str, data: bytes, durable: bool = False, mode: int | None = None) -> None:
+    """Write the file atomically, for this user only unless `mode` says otherwise; its folder must exist.
 
-    `durable` makes it survive a power failure a moment later; meant for data that exists nowhere else.
+    `durable` makes it survive a power failure a moment later; meant for data that exists nowhere else. Raises OSError.
     """
     temporary = beside(path)
     try:
         _write(temporary, data, durable)
+        if mode is not None:
+            os.chmod(temporary, mode)
         replace(temporary, path)
     except OSError:
         remove(temporary)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from hearth.errors import HearthError
 from hearth.host import private_files
-from hearth.host.folders import refusal
+from hearth.host.folders import refusal, remove_file
 
 # A file with these words is ours to overwrite and to remove; any other file belongs to a person or another program.
 MARK = "Written by `hearth install`"
@@ -143,33 +143,16 @@ def write(folder: str, rendered: Mapping[str, str]) -> None:
         for name, text in rendered.items():
             path = os.path.join(folder, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            _put(path, text)
+            # A crash in the middle must not leave half a file; service managers ignore a name with such an ending.
+            private_files.write(path, text.encode(), mode=_MODE)
     except OSError as exc:
         raise refusal("write into", folder, exc) from exc
-
-
-def _put(path: str, text: str) -> None:
-    # A crash in the middle must not leave half a file; service managers ignore a name with this ending.
-    temporary = private_files.beside(path)
-    try:
-        with open(temporary, "x", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, _MODE)
-        private_files.replace(temporary, path)
-    except OSError:
-        private_files.remove(temporary)
-        raise
 
 
 def remove(folder: str, names: Iterable[str]) -> None:
     """Remove the files; a missing file is no error."""
     for name in names:
-        try:
-            os.unlink(os.path.join(folder, name))
-        except FileNotFoundError:
-            pass
-        except OSError as exc:
-            raise refusal("remove", os.path.join(folder, name), exc) from exc
+        remove_file(os.path.join(folder, name))
 
 
 def compile_package(python: str) -> bool:
