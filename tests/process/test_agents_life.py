@@ -45,6 +45,36 @@ def test_usage_is_shown_during_the_turn_and_kept_after_the_daemon(scratch: Scrat
     assert opened(scratch).status(agent)["lastUsage"] == usage
 
 
+@pytest.mark.parametrize("method", ["session/set_model", "session/set_config_option"])
+def test_a_model_after_the_provider_is_used_by_each_process_of_the_agent(scratch: Scratch, method: str) -> None:
+    daemon = serve(scratch, "--modes", "--models", method)
+    tools = opened(scratch)
+    agent = tools.create("model", provider="echo/vendor/huge", mode="plan")
+    assert agent["lastMessage"] == "vendor/huge"
+    found = tools.status(agent["agentId"])
+    assert (found["provider"], found["model"], found["currentModeId"]) == ("echo", "vendor/huge", "plan")
+    daemon.stop()
+    scratch.start()
+    assert opened(scratch).send(agent["agentId"], "model\nmode")["lastMessage"] == "vendor/hugeplan"
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--models", "session/set_model"), "has no model 'wild'; its models: small, large, vendor/huge"),
+        ((), "has no model 'wild'; it offers no choice of models; leave the model out"),
+    ],
+)
+def test_a_model_that_the_agent_does_not_offer_is_refused(
+    scratch: Scratch, options: tuple[str, ...], reason: str
+) -> None:
+    serve(scratch, *options)
+    tools = opened(scratch)
+    assert reason in tools.fails("create_agent", cwd=tools.cwd, provider="echo/wild")
+    assert tools.agents(includeArchived=True) == []
+    assert tools.create("say on", provider="echo/")["lastMessage"] == "on"
+
+
 def test_references_of_a_provider_are_filled_in_and_its_secrets_are_in_no_log(scratch: Scratch) -> None:
     key = scratch.home / "key"
     key.write_text("sk-very-secret-value-1234567890")

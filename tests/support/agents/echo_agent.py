@@ -1,13 +1,13 @@
 """A coding agent for tests: it speaks the Agent Client Protocol on stdin and stdout, and does what its prompt says.
 
-    echo_agent.py [--no-load] [--resume] [--modes] [--config-modes] [--auth METHOD] [--state FILE]
+    echo_agent.py [--no-load] [--resume] [--modes] [--config-modes] [--models METHOD] [--auth METHOD] [--state FILE]
                   [--ignore-eof] [--ignore-term] [--grandchild] [--no-answer METHOD]
 
 Each line of a prompt's last block is a command (`echo_turns.Commands`); a prompt without any is said back after
 "echo: ". --no-load and --resume say what it advertises; --modes and --config-modes have session modes, or a config
-option for them; --auth wants a login by that method before a session; --state keeps the sessions for other processes,
-and a load tells their history. --grandchild leaves a process behind that ignores SIGTERM; --no-answer never answers
-that method; of a notification, it takes no notice.
+option for them; --models has models, which are set by that method; --auth wants a login by that method before a
+session; --state keeps the sessions for other processes, and a load tells their history. --grandchild leaves a process
+behind that ignores SIGTERM; --no-answer never answers that method; of a notification, it takes no notice.
 
 Standard library only; it knows nothing of Hearth.
 """
@@ -26,6 +26,7 @@ import uuid
 
 from echo_turns import COMMANDS, LIFETIME_SECONDS, Cancelled, Commands, Refusal
 
+MODELS = ["small", "large", "vendor/huge"]
 MODES = {"default": "Default", "acceptEdits": "Accept edits", "plan": "Plan", "bypassPermissions": "Bypass"}
 
 
@@ -67,6 +68,7 @@ class Session:
         self.cwd = params["cwd"]
         self.entries = params.get("mcpServers", [])
         self.mode = kept.get("mode", "default")
+        self.model = "small"
         self.history = kept.get("history", [])
         self.server = None
         self.turns = set()
@@ -174,7 +176,14 @@ class Agent:
         self.keep()
         return {}
 
+    def _session_set_model(self, params):
+        self.sessions[params["sessionId"]].model = MODELS[MODELS.index(params["modelId"])]
+        return {}
+
     def _session_set_config_option(self, params):
+        if params["configId"] == "model":
+            self._session_set_model({"sessionId": params["sessionId"], "modelId": params["value"]})
+            return self.settings(self.sessions[params["sessionId"]])
         self._session_set_mode({"sessionId": params["sessionId"], "modeId": params["value"]})
         return self.settings(self.sessions[params["sessionId"]])
 
@@ -183,10 +192,17 @@ class Agent:
         if self.options.modes:
             modes = [{"id": id, "name": name} for id, name in MODES.items()]
             found["modes"] = {"currentModeId": session.mode, "availableModes": modes}
+        if self.options.models == "session/set_model":
+            models = [{"modelId": id, "name": id.title()} for id in MODELS]
+            found["models"] = {"currentModelId": session.model, "availableModels": models}
+        if self.options.models == "session/set_config_option":
+            values = [{"value": id, "name": id.title()} for id in MODELS]
+            option = {"id": "model", "name": "Model", "category": "model", "type": "select"}
+            found["configOptions"] = [{**option, "currentValue": session.model, "options": values}]
         if self.options.config_modes:
             values = [{"value": id, "name": name} for id, name in MODES.items()]
             option = {"id": "mode", "name": "Mode", "category": "mode", "type": "select"}
-            found["configOptions"] = [{**option, "currentValue": session.mode, "options": values}]
+            found.setdefault("configOptions", []).append({**option, "currentValue": session.mode, "options": values})
         return found
 
     def run(self, id, params):
@@ -239,7 +255,7 @@ def main():
     flags = ("no-load", "resume", "modes", "config-modes", "ignore-eof", "ignore-term", "grandchild")
     for name in flags:
         parser.add_argument(f"--{name}", action="store_true")
-    for name in ("auth", "state"):
+    for name in ("auth", "state", "models"):
         parser.add_argument(f"--{name}")
     parser.add_argument("--no-answer", action="append", default=[])
     options = parser.parse_args()

@@ -198,6 +198,9 @@ class Commands(Turn):
         else:
             self.say(self.session.mode)
 
+    def model(self, _):
+        self.say(self.session.model)
+
     def fail(self, text):
         raise Refusal(-32603, "Internal error", {"details": text or "the model is overloaded"})
 

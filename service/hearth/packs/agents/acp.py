@@ -28,6 +28,8 @@ CLOSE_SESSION = "session/close"
 PROMPT = "session/prompt"
 CANCEL = "session/cancel"
 SET_MODE = "session/set_mode"
+# Of agents that are older than config options, such as Gemini CLI.
+SET_MODEL = "session/set_model"
 SET_CONFIG_OPTION = "session/set_config_option"
 # Of the agent.
 UPDATE = "session/update"
@@ -69,13 +71,19 @@ class AgentCapabilities(NamedTuple):
 
 
 class SessionInfo(NamedTuple):
-    """State of a session as the agent reported it. `mode_option`: id of the config option that holds the mode."""
+    """State of a session as the agent reported it.
+
+    `mode_option` and `model_option` are the ids of the config options that hold the mode and the model, `models` the
+    ids of the models that it offers.
+    """
 
     session_id: str
     modes: tuple[Mode, ...] = ()
     current_mode: str | None = None
     mode_option: str | None = None
     model: str | None = None
+    model_option: str | None = None
+    models: tuple[str, ...] = ()
     config_options: tuple[Members, ...] = ()
 
 
@@ -176,6 +184,11 @@ def mode_request(session: SessionInfo, mode: str) -> tuple[str, Members]:
     return SET_CONFIG_OPTION, config_option_params(session.session_id, session.mode_option, mode)
 
 
+def model_params(session: SessionInfo, model: str) -> Members:
+    """Return the params of `session/set_model`, for an agent that has no config option for the model."""
+    return {"sessionId": session.session_id, "modelId": model}
+
+
 def config_option_params(session_id: str, option: str, value: str | bool) -> Members:
     """Return the params of `session/set_config_option`."""
     params: Members = {"sessionId": session_id, "configId": option, "value": value}
@@ -240,6 +253,7 @@ def parse_session(result: Members, session_id: str | None = None) -> SessionInfo
         current_mode=text_of(modes.get("currentModeId")),
         # Of agents that are older than config options.
         model=text_of(models.get("currentModelId")),
+        models=_ids(objects_of(models.get("availableModels")), "modelId"),
     )
     return with_config_options(found, result)
 
@@ -257,7 +271,12 @@ def with_config_options(session: SessionInfo, holder: Members) -> SessionInfo:
             modes=tuple(_modes(_values(mode), "value")),
             current_mode=text_of(mode.get("currentValue")) or session.current_mode,
         )
-    return session._replace(model=text_of(model.get("currentValue"))) if model else session
+    if model:
+        names = _ids(_values(model), "value")
+        session = session._replace(
+            model=text_of(model.get("currentValue")), model_option=text_of(model.get("id")), models=names
+        )
+    return session
 
 
 def after_update(session: SessionInfo, update: Members) -> SessionInfo:
@@ -278,6 +297,10 @@ def _values(option: Members) -> list[Members]:
     """Return the values of a selector, which may be in groups."""
     found = objects_of(option.get("options"))
     return [value for each in found for value in (objects_of(each["options"]) if "options" in each else [each])]
+
+
+def _ids(entries: Sequence[Members], key: str) -> tuple[str, ...]:
+    return tuple(id for each in entries if (id := text_of(each.get(key))))
 
 
 def _modes(value: object, key: str) -> list[Mode]:

@@ -157,6 +157,13 @@ class AcpConnection(StdioConnection):
         result = await self.call(method, params, SETTING_SECONDS)
         return acp.with_config_options(session._replace(current_mode=mode), result)
 
+    async def set_model(self, session: acp.SessionInfo, model: str) -> acp.SessionInfo:
+        """Set the model, one of `session.models`; return the session as it is then."""
+        if session.model_option is not None:
+            return await self.set_config_option(session, session.model_option, model)
+        await self.call(acp.SET_MODEL, acp.model_params(session, model), SETTING_SECONDS)
+        return session._replace(model=model)
+
     async def set_config_option(self, session: acp.SessionInfo, option: str, value: str | bool) -> acp.SessionInfo:
         """Set a config option; return the session as it is then."""
         params = acp.config_option_params(session.session_id, option, value)

@@ -67,8 +67,21 @@ class AgentProcess(AgentState, SessionEvents):
         record.can_load, record.can_resume = session.capabilities.load, session.capabilities.resume
         wanted = record.mode
         self.take_session_info(info)
-        if wanted and wanted != info.current_mode:
+        if record.wanted_model and record.wanted_model != record.model:
+            await self._set_model(session, record.wanted_model)
+        if wanted and wanted != record.mode:
             await self._restore_mode(session, wanted)
+
+    async def _set_model(self, session: AgentSession, wanted: str) -> None:
+        """Have a new process use the model that the agent was created with. Raises HearthError as it is created."""
+        try:
+            await session.set_model(wanted)
+        except HearthError as exc:
+            if self.is_being_created:
+                raise
+            self.note_error(f"the model is {self.record.model!r}, and no longer {wanted!r}: {exc}")
+        if session.info is not None:
+            self.take_session_info(session.info)
 
     async def _restore_mode(self, session: AgentSession, wanted: str) -> None:
         """Put a new process into the mode that the agent had. Raises AgentError if it must not work in another one."""

@@ -36,7 +36,10 @@ LABEL_CHARACTERS = 200
 
 
 class CreateRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Wishes for a new agent; None: the default, or what the parent has."""
+    """Wishes for a new agent; None: the default, or what the parent has.
+
+    `provider` may have a model after a slash.
+    """
 
     cwd: str | None = None
     provider: str | None = None
@@ -58,7 +61,7 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
     """
     parent = service.agents.get(caller.agent_id) if caller.agent_id else None
     _check_bounds(service, caller, parent)
-    provider = _provider(service, request, parent)
+    provider, model = _provider(service, request, parent)
     if request.prompt is not None:
         service.check_prompt(request.prompt)
     role = _role(service, caller, request, parent)
@@ -68,6 +71,7 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
     record = AgentRecord(
         id=new_agent_id(),
         provider=provider.name,
+        wanted_model=model,
         cwd=folder,
         role=role,
         parent_id=parent.id if parent else None,
@@ -136,14 +140,14 @@ async def _discard(service: "AgentService", agent: Agent) -> None:
 # --- checks
 
 
-def _provider(service: "AgentService", request: CreateRequest, parent: Agent | None) -> Provider:
+def _provider(service: "AgentService", request: CreateRequest, parent: Agent | None) -> tuple[Provider, str | None]:
+    """Return the provider, and the model that is named after a slash, if one is."""
     known = service.providers()
     default = service.settings.default_provider or None
     if request.provider is None and parent is not None and parent.record.provider in known:
         default = parent.record.provider
-    # Later forms of the tool name a model after a slash; the model is the provider's own setting.
-    name = request.provider.partition("/")[0] if request.provider else None
-    return providers.choose(name, default, known)
+    name, _, model = (request.provider or "").partition("/")
+    return providers.choose(name or None, default, known), model or None
 
 
 def _check_bounds(service: "AgentService", caller: AgentCaller, parent: Agent | None) -> None:

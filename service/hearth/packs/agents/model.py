@@ -93,6 +93,8 @@ class AgentRecord(msgspec.Struct, kw_only=True):
     can_load: bool = False
     can_resume: bool = False
     model: str | None = None
+    # Model that its creator has named; each process is told.
+    wanted_model: str | None = None
     usage: dict[str, float] | None = None
     last_error: str | None = None
     last_message: str | None = None

@@ -142,6 +142,15 @@ def test_config_options_without_a_mode_leave_the_older_modes() -> None:
     assert (found.current_mode, found.mode_option, found.model) == ("ask", None, "large")
 
 
+def test_models_come_from_config_options_or_the_older_member() -> None:
+    models = {"currentModelId": "pro", "availableModels": [{"modelId": "pro", "name": "Pro"}, {"name": "no id"}, 5]}
+    found = acp.parse_session({"sessionId": "s", "models": models})
+    assert (found.model, found.models, found.model_option) == ("pro", ("pro",), None)
+    assert acp.model_params(found, "pro") == {"sessionId": "s", "modelId": "pro"}
+    found = acp.parse_session({"sessionId": "s", "models": models, "configOptions": [MODEL_OPTION]})
+    assert (found.model, found.models, found.model_option) == ("large", ("large",), "model")
+
+
 def test_a_mode_is_recognised_by_its_id_where_options_have_no_category() -> None:
     plain = {key: value for key, value in MODE_OPTION.items() if key != "category"} | {"id": "mode"}
     assert acp.parse_session({"sessionId": "s", "configOptions": [plain]}).mode_option == "mode"

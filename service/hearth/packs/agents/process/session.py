@@ -35,6 +35,8 @@ CLOSE_SECONDS = 1.0
 HISTORY_QUIET_SECONDS = 0.3
 # Part of the last message of Codex that says why it failed.
 REASON_CHARACTERS = 1000
+# Models in an error; opencode offers hundreds.
+MODELS_SHOWN = 20
 # Each process of an agent has a value of MARK of its own: its successor may start meanwhile.
 _MARK_BYTES = 8
 # Processes that were killed are gone within milliseconds, unless the kernel waits for a device.
@@ -189,6 +191,20 @@ class AgentSession:
         if after.config_options is before.config_options:
             # The result has only said yes: what updates said meanwhile, such as another model, is newer than `before`.
             after = self._opened._replace(current_mode=mode)
+        self.info = after
+
+    async def set_model(self, model: str) -> None:
+        """Switch the session to another model. Raises AgentError, also for a model that is not offered."""
+        before = self._opened
+        if model not in before.models:
+            shown = ", ".join(before.models[:MODELS_SHOWN])
+            more = f" and {len(before.models) - MODELS_SHOWN} more" if len(before.models) > MODELS_SHOWN else ""
+            known = f"its models: {shown}{more}" if shown else "it offers no choice of models; leave the model out"
+            raise AgentError(f"agent {self._provider.name!r} has no model {model!r}; {known}")
+        after = await self._connection.set_model(before, model)
+        if after.config_options is before.config_options:
+            # As with the mode.
+            after = self._opened._replace(model=model)
         self.info = after
 
     @property

@@ -141,7 +141,10 @@ NOTHING = obj({})
 AGENT_ID = described({**TEXT, "minLength": 1}, "Id of the agent, as create_agent and list_agents give it.")
 _PROMPT = {**TEXT, "minLength": 1}
 _LABELS = described(_OBJECT, "Labels of the agent, texts by name.")
-_PROVIDER = "Provider of the agent, such as claude, codex, gemini or opencode; list_providers has all of them."
+_PROVIDER = (
+    "Provider of the agent, such as claude, codex, gemini or opencode; list_providers has all of them. A model that the"
+    " provider offers may follow after a slash: codex/MODEL. Default: yours."
+)
 _MODE = "Mode that the session begins in, such as plan or default; without it the provider's default."
 BACKGROUND = described(
     {**FLAG, "default": False}, "Return at once, instead of waiting until the agent has finished or asks for something."
