@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from hearth.config import Config
 from hearth.daemon.client_limits import SILENCE_SECONDS
 from hearth.daemon.protocol_detector import ProtocolDetector, refused_line
-from hearth.daemon.services import COUNTERS, ClientConnection, DaemonServices
+from hearth.daemon.services import COUNTERS, ClientConnection
 from hearth.errors import InstallationChanged, NoRoom
 from hearth.faults import SEAMS
 from hearth.host import listening, process_setup
@@ -24,6 +24,7 @@ from hearth.host.sockets import AcceptLoop, address_of
 from hearth.host.system import user_id
 
 if TYPE_CHECKING:
+    from hearth.daemon.daemon import Daemon
     from hearth.daemon.http.app import HttpApp
 
 log = logging.getLogger(__name__)
@@ -46,9 +47,7 @@ SERVER_DESCRIPTORS = 4
 class Acceptor:
     """Acceptor of one daemon, with its open connections: those whose protocol is known, and the undecided ones."""
 
-    def __init__(
-        self, services: DaemonServices, listener: Listener | None, sockets: Sequence[socket.socket] = ()
-    ) -> None:
+    def __init__(self, services: "Daemon", listener: Listener | None, sockets: Sequence[socket.socket] = ()) -> None:
         self._services = services
         self._listener = listener
         self._tasks: set[asyncio.Task[object]] = set()

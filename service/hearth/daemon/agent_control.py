@@ -18,7 +18,7 @@ from hearth.hub.sessions import Session
 from hearth.wire import json
 
 if TYPE_CHECKING:
-    from hearth.daemon.services import DaemonServices
+    from hearth.daemon.daemon import Daemon
     from hearth.packs.agents.agent import Agent
     from hearth.packs.agents.identity.authority import AgentCaller
     from hearth.packs.agents.live_feed import Change
@@ -48,7 +48,7 @@ class NotFound(Refused):
 class AgentCommands:
     """Commands about the agents of one daemon."""
 
-    def __init__(self, services: "DaemonServices") -> None:
+    def __init__(self, services: "Daemon") -> None:
         self._services = services
 
     async def snapshots(self, include_closed: bool, asker: Session | None) -> list[Result]:

@@ -16,10 +16,10 @@ import logging
 import math
 import os
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, cast, overload
+from typing import TYPE_CHECKING, NamedTuple, cast, overload
 
 from hearth.config import Config
-from hearth.daemon.services import COUNTERS, ClientConnection, DaemonServices
+from hearth.daemon.services import COUNTERS, ClientConnection
 from hearth.errors import MessageError, OverLimit
 from hearth.faults import SEAMS
 from hearth.host import listening
@@ -29,6 +29,9 @@ from hearth.mcp import messages
 from hearth.wire.json import Batch, Kind, Message
 from hearth.wire.lines import Item
 from hearth.write_batch import BufferedWriter
+
+if TYPE_CHECKING:
+    from hearth.daemon.daemon import Daemon
 
 log = logging.getLogger(__name__)
 
@@ -294,7 +297,7 @@ class LimitedConnection(asyncio.Protocol, ClientConnection, NullSink):
     The connection is the client sink of its session.
     """
 
-    def __init__(self, services: DaemonServices, transport: asyncio.Transport, client: str) -> None:
+    def __init__(self, services: "Daemon", transport: asyncio.Transport, client: str) -> None:
         self._services = services
         self._outbox = Outbox(transport, services.config.outbound_limit, client)
         self._tell_of_limit = functools.partial(log.warning, "%s: %s", client)

@@ -19,7 +19,7 @@ from hearth.wire import json
 
 if TYPE_CHECKING:
     from hearth.daemon.agent_control import AgentCommands
-    from hearth.daemon.services import DaemonServices
+    from hearth.daemon.daemon import Daemon
     from hearth.hub.authorization.guard import Guard
     from hearth.hub.authorization.hooks import HookService
     from hearth.policy.hook_formats import HookAnswer
@@ -47,7 +47,7 @@ def refuse_agents(session: Session | None, what: str) -> None:
 class DaemonControl:
     """ControlApi of a running daemon."""
 
-    def __init__(self, services: "DaemonServices") -> None:
+    def __init__(self, services: "Daemon") -> None:
         self._services = services
         # Service that answers hooks; None without a policy.
         self.hooks = self._hooks

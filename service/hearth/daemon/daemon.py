@@ -50,7 +50,7 @@ SIGNAL_ECHO_SECONDS = 0.5
 
 
 class Daemon:
-    """Running daemon, from READY to STOPPING. Implements `DaemonServices` for its connections."""
+    """Running daemon, from READY to STOPPING. Its connections use the services among its methods."""
 
     def __init__(
         self,

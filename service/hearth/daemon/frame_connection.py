@@ -10,7 +10,7 @@ from msgspec import Raw
 from hearth import __version__
 from hearth.daemon import control, hooks
 from hearth.daemon.client_limits import LimitedConnection
-from hearth.daemon.services import COUNTERS, DaemonServices
+from hearth.daemon.services import COUNTERS
 from hearth.errors import FrameError, HearthError, NoRoom, Refused, WireError
 from hearth.faults import SEAMS
 from hearth.hub.sessions import AUTO, FULL, SEARCH
@@ -21,6 +21,7 @@ from hearth.wire.lines import Assembler, Item
 from hearth.write_batch import WRITE_BATCH
 
 if TYPE_CHECKING:
+    from hearth.daemon.daemon import Daemon
     from hearth.daemon.target_link import TargetLink
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class FrameConnection(LimitedConnection):
     hears_of_owner = True
 
     def __init__(
-        self, services: DaemonServices, transport: asyncio.Transport, pid: int | None, is_own_user: bool = False
+        self, services: "Daemon", transport: asyncio.Transport, pid: int | None, is_own_user: bool = False
     ) -> None:
         super().__init__(services, transport, f"the bridge with pid {pid}")
         config = services.config

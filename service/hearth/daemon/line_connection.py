@@ -1,15 +1,18 @@
 """Wire of MCP lines: one JSON-RPC message per line, both ways. `socat - UNIX-CONNECT:…` is a working client."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from hearth.daemon.client_limits import LimitedConnection
-from hearth.daemon.services import DaemonServices
 from hearth.errors import MessageError, UpstreamError
 from hearth.hub.sessions import Proven
 from hearth.mcp import versions
 from hearth.wire import json
 from hearth.wire.lines import Item, LineDecoder
 from hearth.write_batch import WRITE_BATCH
+
+if TYPE_CHECKING:
+    from hearth.daemon.daemon import Daemon
 
 # Interval of the check whether a client whose input has ended has gone altogether; its calls are withdrawn then.
 READER_CHECK_SECONDS = 1.0
@@ -22,7 +25,7 @@ class LineConnection(LimitedConnection):
 
     def __init__(
         self,
-        services: DaemonServices,
+        services: "Daemon",
         transport: asyncio.Transport,
         pid: int | None,
         name: str = "lines",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from hearth.daemon.frame_connection import FrameConnection
 from hearth.daemon.line_connection import LineConnection
-from hearth.daemon.services import COUNTERS, DaemonServices
+from hearth.daemon.services import COUNTERS
 from hearth.errors import NoRoom, Refused, WireError
 from hearth.host import listening
 from hearth.host.listening import Peer
@@ -22,6 +22,7 @@ from hearth.wire.sniff import DetectedProtocol, sniff
 
 if TYPE_CHECKING:
     from hearth.daemon.acceptor import Acceptor
+    from hearth.daemon.daemon import Daemon
     from hearth.daemon.http.app import HttpApp
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class ProtocolDetector(asyncio.Protocol):
 
     _transport: asyncio.Transport
 
-    def __init__(self, acceptor: "Acceptor", services: DaemonServices, peer: Peer, token: str = "") -> None:
+    def __init__(self, acceptor: "Acceptor", services: "Daemon", peer: Peer, token: str = "") -> None:
         self._acceptor = acceptor
         self._services = services
         self._peer = peer

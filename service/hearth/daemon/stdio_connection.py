@@ -9,17 +9,19 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hearth.daemon.line_connection import LineConnection
-from hearth.daemon.services import DaemonServices
 from hearth.host.stdio import CHUNK_BYTES, Streams
+
+if TYPE_CHECKING:
+    from hearth.daemon.daemon import Daemon
 
 # Chunks that were read and not handled yet: more would only wait in memory instead of in the client's pipe.
 UNHANDLED_PIECES = 4
 
 
-def attend(services: DaemonServices, streams: Streams) -> LineConnection:
+def attend(services: "Daemon", streams: Streams) -> LineConnection:
     """Serve the client at the other end; its working directory is the one that it started us in."""
     transport = StdioTransport(streams)
     wire = LineConnection(services, transport, streams.client, "stdio")

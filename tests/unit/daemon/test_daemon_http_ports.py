@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from hearth.daemon.acceptor import ACCEPT_PAUSE_SECONDS, Acceptor, Ports
-from hearth.daemon.services import DaemonServices
+from hearth.daemon.daemon import Daemon
 from hearth.host import sockets
 
 BOUND_SECONDS = 20.0
@@ -101,7 +101,7 @@ async def test_nor_is_the_socket() -> None:
             raise OSError(errno.EMFILE, "too many")
 
     listener = Starved()
-    acceptor = Acceptor(cast(DaemonServices, None), cast(Any, listener))
+    acceptor = Acceptor(cast(Daemon, None), cast(Any, listener))
     acceptor.open()
     assert not acceptor.look_once()
     acceptor.drain(False, "it is time")

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from hearth.config import Config
+from hearth.daemon.daemon import Daemon
 from hearth.daemon.http import app
 from hearth.daemon.http.sessions import HttpSessions
-from hearth.daemon.services import DaemonServices
 
 
 async def test_a_sweep_that_fails_is_followed_by_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +32,7 @@ async def test_a_sweep_that_fails_is_followed_by_others(tmp_path: Path, monkeypa
     monkeypatch.setattr(HttpSessions, "sweep", sweep)
     monkeypatch.setattr(app, "SWEEP_SECONDS", 0.001)
     services = SimpleNamespace(hub=None, now=loop.time, kept_sessions=str(tmp_path), config=Config())
-    app.HttpApp(cast(DaemonServices, services))
+    app.HttpApp(cast(Daemon, services))
     async with asyncio.timeout(10):
         await again.wait()
     assert [str(each) for each in problems] == ["no space left"]

@@ -19,12 +19,12 @@ from hearth.daemon.client_limits import RateLimiter
 from hearth.daemon.http import http_messages
 from hearth.daemon.http.http_messages import Headers
 from hearth.daemon.http.sessions import HttpSession
-from hearth.daemon.services import DaemonServices
 from hearth.errors import FileAccessError, HearthError, MessageError, OverLimit, TooLarge
 from hearth.secrets import http_token
 from hearth.wire import json
 
 if TYPE_CHECKING:
+    from hearth.daemon.daemon import Daemon
     from hearth.daemon.http.app import Request
     from hearth.daemon.http.connection import HttpConnection
 
@@ -88,7 +88,7 @@ class AuthenticatedConnections:
 class Gates:
     """Rate limiters of all HTTP clients. `is_far` is True for clients at a port, False for those on the socket."""
 
-    def __init__(self, services: DaemonServices) -> None:
+    def __init__(self, services: "Daemon") -> None:
         self._services = services
         self._doors: dict[bool, RateLimiter | None] = {}
         self._looks: dict[bool, RateLimiter | None] = {}

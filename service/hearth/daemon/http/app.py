@@ -17,7 +17,7 @@ from hearth.daemon.http.connection import HttpConnection
 from hearth.daemon.http.session_store import ClientIdentity, SessionStore
 from hearth.daemon.http.sessions import SWEEP_SECONDS, TTL_SECONDS, HttpSessions
 from hearth.daemon.http.uvicorn_protocol import load_settings
-from hearth.daemon.services import COUNTERS, DaemonServices
+from hearth.daemon.services import COUNTERS
 from hearth.errors import NoRoom, Refused
 from hearth.host import process_table
 from hearth.host.peers import Peer
@@ -26,6 +26,7 @@ from hearth.hub.events import Subscription
 from hearth.wire import json
 
 if TYPE_CHECKING:
+    from hearth.daemon.daemon import Daemon
     from hearth.daemon.http.agents import LogStream
 
 log = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ class Request:
 class HttpApp:
     """HTTP app of a daemon, created with the first HTTP connection."""
 
-    def __init__(self, services: DaemonServices) -> None:
+    def __init__(self, services: "Daemon") -> None:
         self.services = services
         self.hub = services.hub
         self.sessions = HttpSessions(
