@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from hearth.config import Config
+from hearth.daemon.client_connection import COUNTERS, ClientConnection
 from hearth.daemon.client_limits import SILENCE_SECONDS
 from hearth.daemon.protocol_detector import ProtocolDetector, refused_line
-from hearth.daemon.services import COUNTERS, ClientConnection
 from hearth.errors import InstallationChanged, NoRoom
 from hearth.faults import SEAMS
 from hearth.host import listening, process_setup

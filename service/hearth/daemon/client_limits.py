@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, cast, overload
 
 from hearth.config import Config
-from hearth.daemon.services import COUNTERS, ClientConnection
+from hearth.daemon.client_connection import COUNTERS, ClientConnection
 from hearth.errors import MessageError, OverLimit
 from hearth.faults import SEAMS
 from hearth.host import listening

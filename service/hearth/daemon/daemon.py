@@ -20,13 +20,13 @@ from hearth import __version__
 from hearth.config import Config
 from hearth.daemon import config_file
 from hearth.daemon.acceptor import Acceptor
+from hearth.daemon.client_connection import COUNTERS, ClientConnection
 from hearth.daemon.config_file import ConfigFile
 from hearth.daemon.control import DaemonControl
 from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
 from hearth.daemon.policy_service import PolicyService
 from hearth.daemon.served_packs import ServedPacks
-from hearth.daemon.services import COUNTERS, ClientConnection
 from hearth.daemon.upkeep import StatusLine, Upkeep
 from hearth.errors import ConfigError, FileAccessError, UpstreamError
 from hearth.host import children, process_setup

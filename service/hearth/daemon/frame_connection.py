@@ -9,8 +9,8 @@ from msgspec import Raw
 
 from hearth import __version__
 from hearth.daemon import control, hooks
+from hearth.daemon.client_connection import COUNTERS
 from hearth.daemon.client_limits import LimitedConnection
-from hearth.daemon.services import COUNTERS
 from hearth.errors import FrameError, HearthError, NoRoom, Refused, WireError
 from hearth.faults import SEAMS
 from hearth.hub.sessions import AUTO, FULL, SEARCH

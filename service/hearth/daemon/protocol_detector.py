@@ -10,9 +10,9 @@ import enum
 import logging
 from typing import TYPE_CHECKING, cast
 
+from hearth.daemon.client_connection import COUNTERS
 from hearth.daemon.frame_connection import FrameConnection
 from hearth.daemon.line_connection import LineConnection
-from hearth.daemon.services import COUNTERS
 from hearth.errors import NoRoom, Refused, WireError
 from hearth.host import listening
 from hearth.host.listening import Peer

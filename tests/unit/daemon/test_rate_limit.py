@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from hearth.config import Config
 from hearth.daemon import client_limits
+from hearth.daemon.client_connection import COUNTERS
 from hearth.daemon.client_limits import IN_FLIGHT_RETRY_SECONDS, SILENCE_SECONDS, Limits, RateLimiter, TokenBucket
-from hearth.daemon.services import COUNTERS
 from hearth.errors import MessageError, OverLimit
 from hearth.wire.json import Batch, Message, parse, parse_batch
 

@@ -11,13 +11,13 @@ from urllib.parse import parse_qs, unquote
 from starlette.routing import Route, Router
 
 from hearth.daemon.acceptor import STRANGERS_LIMIT
+from hearth.daemon.client_connection import COUNTERS
 from hearth.daemon.http import admission, http_messages, mcp
 from hearth.daemon.http.admission import AuthenticatedConnections, Gates
 from hearth.daemon.http.connection import HttpConnection
 from hearth.daemon.http.session_store import ClientIdentity, SessionStore
 from hearth.daemon.http.sessions import SWEEP_SECONDS, TTL_SECONDS, HttpSessions
 from hearth.daemon.http.uvicorn_protocol import load_settings
-from hearth.daemon.services import COUNTERS
 from hearth.errors import NoRoom, Refused
 from hearth.host import process_table
 from hearth.host.peers import Peer

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import httptools
 
+from hearth.daemon.client_connection import COUNTERS, ClientConnection
 from hearth.daemon.http import http_messages
 from hearth.daemon.http.uvicorn_protocol import (
     LINGER_BYTES,
@@ -22,7 +23,6 @@ from hearth.daemon.http.uvicorn_protocol import (
     UvicornSettings,
     status_line,
 )
-from hearth.daemon.services import COUNTERS, ClientConnection
 
 if TYPE_CHECKING:
     from hearth.daemon.http.app import HttpApp

@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from hearth.daemon.services import COUNTERS
+from hearth.daemon.client_connection import COUNTERS
 from hearth.host import process_table
 from hearth.hub.control_api import STATES, Durations, ServerMetrics
 from hearth.mcp import versions
