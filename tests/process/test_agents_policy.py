@@ -9,6 +9,7 @@ from process.test_agents_family import activity, mcp, notices, told
 from support.agents.home import AgentTools, config, new_repository, opened
 from support.clients import Message
 from support.daemon import Scratch
+from support.http.clients import HttpClient
 from support.kernel import until
 from support.policies import Team
 from support.scripted_daemon import SCRIPT
@@ -247,6 +248,28 @@ def test_the_project_s_policy_is_that_of_the_agent_s_own_folder(
     inside = opened(scratch, cwd=str(project))
     assert "outside of this client's own" in inside.fails("create_agent", role="dev", cwd=str(scratch.home))
     assert inside.create(role="dev", cwd=str(project))["cwd"] == str(project)
+
+
+def test_a_command_typed_below_a_client_needs_what_the_client_s_own_call_would(
+    tools: AgentTools, team: Team, scratch: Scratch
+) -> None:
+    boss = '[roles.boss]\nlead = true\ntools = ["**"]'
+    rule = '[[rules]]\nrole = "boss"\ntool = "agents__kill_agent"\ndecide = "ask_human"\n\n'
+    text = POLICY.replace(boss, boss.replace('"]', '", "!agents__send_*"]')).replace(
+        "approval_wait = 5", "approval_wait = 0"
+    )
+    team.apply(text.replace("[[rules]]", f"{rule}[[rules]]", 1))
+    agent = tools.create(role="tl")["agentId"]
+    sentence = "tool 'agents__send_agent_prompt' not available for role 'boss'"
+    refused = scratch.hearth("agent", "send", agent, "say hello")
+    assert (refused.returncode, sentence in refused.stderr) == (5, True), refused
+    web = HttpClient(scratch, f"/api/v1/agents/{agent}/send").request("POST", {"prompt": "say hello"})
+    assert (web.status == 200, sentence in web.text()) == (False, True)
+    killed = scratch.hearth("agent", "kill", agent)
+    assert (killed.returncode, "pending approval" in killed.stderr) == (5, True), killed
+    assert scratch.hearth("agent", "show", agent).returncode == 0
+    assert [each["id"] for each in tools.agents()] == [agent]
+    assert team.person("agent", "send", agent, "say hello").returncode == 0
 
 
 @pytest.mark.parametrize("owner", ["lead", "person"])

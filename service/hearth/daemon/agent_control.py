@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hearth.packs.agents.agent import Agent
     from hearth.packs.agents.identity.authority import AgentCaller
     from hearth.packs.agents.live_feed import Change
+    from hearth.packs.agents.permissions.commands import Told
     from hearth.packs.agents.service import AgentService
 
 log = logging.getLogger(__name__)
@@ -53,9 +54,9 @@ class AgentCommands:
 
     async def snapshots(self, include_closed: bool, asker: Session | None) -> list[Result]:
         """Return the snapshots of the agents that a caller may see. Raises Refused without the pack."""
-        service = await self._service()
+        service, told = await self._admitted("list", {}, asker)
         found = service.list(self._caller(service, asker), include_closed=include_closed)
-        return [service.snapshot(agent) for agent in found]
+        return [await told(service.snapshot(agent)) for agent in found]
 
     async def run(self, verb: str, arguments: Arguments, asker: Session | None) -> Result:
         """Run a command and return its result. Raises HearthError."""
@@ -65,8 +66,8 @@ class AgentCommands:
         for key in arguments:
             if key not in known:
                 raise BadArgument(f"unknown member {key[:80]!r} of {verb}; known: {', '.join(known)}")
-        service = await self._service()
-        return await handler(service, self._caller(service, asker), arguments)
+        service, told = await self._admitted(verb, arguments, asker)
+        return await told(await handler(service, self._caller(service, asker), arguments))
 
     async def log(self, arguments: Arguments, asker: Session | None) -> AsyncGenerator[list[Result], None]:
         """Yield the newest entries of an agent's timeline, then, to `follow`, those that are new or have changed.
@@ -74,7 +75,7 @@ class AgentCommands:
         For a follower an entry of kind `state` comes after the first ones, and whenever the state changes. Ends when
         the agent is closed.
         """
-        service = await self._service()
+        service, shown = await self._admitted("log", arguments, asker)
         agent = _agent(service, self._caller(service, asker), arguments)
         count = arguments.get("count")
         if count is not None and (type(count) is not int or count < 0):
@@ -85,10 +86,18 @@ class AgentCommands:
             # Taken first: what happens while the store is read is in the feed, with the state after it.
             state = told.state()
             kept = await _newest(service, agent, count)
-            yield [*kept, state] if follows else kept
+            yield [await shown(each) for each in ([*kept, state] if follows else kept)]
             while follows and not (feed.is_closed or told.is_closed):
                 if found := told.entries(await feed.wait()):
-                    yield found
+                    yield [await shown(each) for each in found]
+
+    async def _admitted(self, verb: str, arguments: Arguments, asker: Session | None) -> "tuple[AgentService, Told]":
+        """Return the service, and how results are told to a caller whom the policy allows a command. Raises Refused."""
+        service = await self._service()
+        # Loaded where the pack is.
+        from hearth.packs.agents.permissions import commands
+
+        return service, await commands.admit(service.guard, verb, arguments, asker)
 
     async def _service(self) -> "AgentService":
         if PACK not in self._services.hub.servers:
