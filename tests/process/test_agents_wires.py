@@ -15,10 +15,12 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from conformance.test_wires_alike import WIRES, channel_of
-from support.agents.home import config
-from support.conformance.channels import Channel
+from process.test_agents_family import child_of, notices, told
+from support.agents.home import config, opened
+from support.conformance.channels import Channel, Exchange, Http, Lined
 from support.conformance.revisions import CAPABILITIES_KEY, CLIENT_INFO_KEY, MODERN, NEWEST_LEGACY, VERSION_KEY
 from support.daemon import Scratch
+from support.kernel import until
 
 TOOLS = [
     "cancel_agent", "create_agent", "get_agent_activity", "get_agent_status", "kill_agent", "list_agents",
@@ -72,17 +74,22 @@ class Raw:
         self._revision = revision
         self._ids = itertools.count(1)
         self.schemas: dict[str, Any] = {}
+        # Messages that came before the answer to something else.
+        self.aside: list[Any] = []
 
-    def ask(self, method: str, **params: Any) -> Any:
+    def begin(self, method: str, **params: Any) -> tuple[int, Exchange]:
         id = next(self._ids)
         if self._revision == MODERN:
             info = {"name": "raw", "version": "1"}
-            params["_meta"] = {VERSION_KEY: MODERN, CAPABILITIES_KEY: {}, CLIENT_INFO_KEY: info}
-        exchange = self._channel.begin(
-            json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode()
-        )
+            envelope = {VERSION_KEY: MODERN, CAPABILITIES_KEY: {}, CLIENT_INFO_KEY: info}
+            params["_meta"] = {**envelope, **params.get("_meta", {})}
+        line = json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        return id, self._channel.begin(line.encode())
+
+    def ask(self, method: str, **params: Any) -> Any:
+        id, exchange = self.begin(method, **params)
         while (message := json.loads(exchange.next())).get("id") != id:
-            pass
+            self.aside.append(message)
         return message["result"]
 
     def open(self) -> None:
@@ -110,27 +117,106 @@ async def test_every_tool_over_every_wire(scratch: Scratch, wire: str, revision:
     assert sorted(await use_all(client.call, str(scratch.home))) == TOOLS
 
 
+# Each change of the mode is a change of the agent, and a wait for it reports progress.
+RESTLESS = "\n".join(["sleep 0.1\nmode plan\nsleep 0.1\nmode default"] * 10)
+
+
+async def begin_wait(client: Raw, agent: str) -> tuple[int, Exchange]:
+    """Begin a wait for an agent; return when it has reported progress."""
+    params = {"name": "agents__wait_for_agent", "arguments": {"agentId": agent}}
+    id, exchange = client.begin("tools/call", **params, _meta={"progressToken": "p"})
+    assert json.loads(exchange.next())["method"] == "notifications/progress"
+    return id, exchange
+
+
+@pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_wait_that_is_cancelled_is_over_and_its_agent_goes_on(
+    scratch: Scratch, wire: str, revision: str
+) -> None:
+    scratch.write_config(config(scratch, "--modes"))
+    client = Raw(channel_of(scratch, wire, revision), revision)
+    client.open()
+    prompt = {"initialPrompt": f"{RESTLESS}\nsleep", "background": True}
+    agent = (await client.call("create_agent", {"cwd": str(scratch.home), **prompt}))["agentId"]
+    id, exchange = await begin_wait(client, agent)
+    late = list(map(json.loads, exchange.withdraw(id)))
+    # What was sent before the cancellation was read.
+    assert (await client.call("get_agent_status", {"agentId": agent}))["status"] == "running"
+    late += client.aside
+    client.aside.clear()
+    # A wait that goes on would report this change, and return with the turn.
+    await client.call("set_agent_mode", {"agentId": agent, "modeId": "acceptEdits"})
+    await client.call("cancel_agent", {"agentId": agent})
+    assert (await client.call("wait_for_agent", {"agentId": agent}))["status"] == "idle"
+    assert client.aside == []
+    assert [message for message in late if message.get("id") == id] == []
+
+
+@pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
+@pytest.mark.parametrize("wire", ["frames", "http", "port"])
+async def test_a_notice_after_a_wait_that_was_cancelled_arrives_once(
+    scratch: Scratch, wire: str, revision: str
+) -> None:
+    scratch.write_config(config(scratch, "--modes"))
+    # The first client makes the agents, the second one is the lead itself.
+    channel = channel_of(scratch, wire, revision)
+    tools, go = opened(scratch), scratch.home / "go"
+    lead = tools.create("say ready")["agentId"]
+    child = child_of(tools, lead, f"{RESTLESS}\nshell until [ -e {go} ]; do sleep 0.05; done")
+    tools.send(lead, "sleep", background=True)
+    token = (scratch.folder / "agents" / f"{lead}.token").read_text().strip()
+    if isinstance(channel, Http):
+        channel.client.headers |= {"Hearth-Role-Token": token, "X-Hearth-Agent": lead}
+    else:
+        channel = Lined(scratch.frames(roleToken=token, agentId=lead))
+    client = Raw(channel, revision)
+    client.open()
+    id, exchange = await begin_wait(client, child)
+    exchange.withdraw(id)
+    until(lambda: not any(each["inFlight"] for each in scratch.status()["sessions"]), "the daemon has read it")
+    assert tools.status(child)["status"] == "running"
+    go.touch()
+    assert tools.wait(child)["status"] == "idle"
+    # The lead is busy: a wait of its own that goes on would use the notice up.
+    tools.call("cancel_agent", agentId=lead)
+    told(tools, lead, child)
+    assert tools.send(lead, "say next")["lastMessage"] == "next"
+    assert notices(tools, lead, child, "finished") == 1
+
+
+# What a client of the SDK starts, and speaks to by its pipes.
+CHILDREN = {"bridge": ("bridge",), "stdio": ("serve", "--transport", "stdio")}
+
+
 @asynccontextmanager
 async def sdk(scratch: Scratch, way: str, mode: Any) -> AsyncIterator[Client]:
-    """A client of the official SDK: through a bridge, or over HTTP."""
-    if way == "bridge":
+    """A client of the official SDK: its own child that speaks stdio, or HTTP over the daemon's socket or a port."""
+    if words := CHILDREN.get(way):
         command = StdioServerParameters(
-            command=sys.executable, args=["-I", "-m", "hearth", "bridge"], env=scratch.environment()
+            command=sys.executable, args=["-I", "-m", "hearth", *words], env=scratch.environment()
         )
         async with Client(command, mode=mode, read_timeout_seconds=30) as client:
             yield client
         return
-    async with httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(uds=scratch.socket), timeout=30) as http:
-        streams = streamable_http_client("http://localhost/mcp", http_client=http)
+    address, headers = "http://localhost", {}
+    if way == "port":
+        address = scratch.status()["http"][0].removesuffix("/mcp")
+        token = scratch.home / ".local" / "state" / "hearth" / "http" / "token"
+        headers["Authorization"] = f"Bearer {token.read_text().strip()}"
+    transport = None if way == "port" else httpx2.AsyncHTTPTransport(uds=scratch.socket)
+    async with httpx2.AsyncClient(transport=transport, timeout=30, headers=headers) as http:
+        streams = streamable_http_client(f"{address}/mcp", http_client=http)
         async with Client(streams, mode=mode) as client:
             yield client
 
 
 @pytest.mark.parametrize("mode", ["legacy", MODERN])
-@pytest.mark.parametrize("way", ["bridge", "http"])
+@pytest.mark.parametrize("way", ["bridge", "stdio", "http", "port"])
 async def test_every_tool_by_the_official_sdk(scratch: Scratch, way: str, mode: str) -> None:
     scratch.write_config(config(scratch, "--modes"))
-    scratch.start()
+    if way != "stdio":
+        scratch.start(*(("--http", "127.0.0.1:0") if way == "port" else ()))
     async with sdk(scratch, way, mode) as client:
         schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
 
