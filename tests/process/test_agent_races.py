@@ -26,7 +26,7 @@ from hearth.packs.agents.timeline import Timeline
 from hearth.packs.agents.timeline_items import TimelineItem
 from hearth.packs.agents.turn import CANCELLED, TERMINATED
 from support.agents.launching import echo_command, environment
-from support.kernel import is_gone
+from support.kernel import BOUND_SECONDS, is_gone
 
 if TYPE_CHECKING:
     from hearth.packs.agents.service import AgentService
@@ -127,6 +127,31 @@ async def test_a_turn_that_is_cancelled_before_it_was_sent_is_not_done(agent: Ag
     while agent.turn:
         await asyncio.wait({agent.change()})
     assert agent.record.last_message == "two"
+
+
+@pytest.mark.parametrize("ignored", [(), ("--no-answer", "session/cancel")])
+async def test_a_cancel_whose_caller_has_gone_is_done_to_its_end(
+    host: Host, agent: Agent, ignored: tuple[str, ...]
+) -> None:
+    host.options = ignored
+    await agent.start(None)
+    await agent.prompt("say one\nsleep")
+    turn = agent.turn
+    assert turn is not None
+    while "one" not in (agent.timeline.last_message or ""):
+        await asyncio.sleep(0.01)
+    first, second = (asyncio.ensure_future(agent.abort(CANCELLED)) for _ in range(2))
+    while not turn.aborted:
+        await asyncio.sleep(0)
+    for caller in (first, second):
+        caller.cancel()
+    await asyncio.wait({first, second})
+    async with asyncio.timeout(BOUND_SECONDS):
+        while agent.turn:
+            await asyncio.wait({agent.change()})
+    assert (agent.record.status, turn.aborted) == ("idle", CANCELLED)
+    host.options = ()
+    assert await said(agent, "say two") == "two"
 
 
 async def test_a_resumed_agent_whose_prompt_is_refused_is_idle_again(host: Host, agent: Agent) -> None:

@@ -97,9 +97,9 @@ class Agent(AgentProcess):
             self._start_idle_timer()
 
     async def _ensure_session(self) -> None:
-        if self.session is not None and self.session.is_stuck and self.record.is_resumable:
-            # A turn that was given up may still write into the session.
-            await self._end_process()
+        if self.session is None:
+            # A former process may still write into the session.
+            await self.wait_for_ends()
         # A kill may have come while the former turn or process ended.
         self.check_open()
         if self.session is not None:
@@ -151,7 +151,7 @@ class Agent(AgentProcess):
             self.note_usage(end.usage)
             error = error or end.problem
         except asyncio.CancelledError:
-            # Given up: by `_give_up`, the only place that cancels it.
+            # Given up: by `_cancel_turn`, the only place that cancels it.
             pass
         except HearthError as exc:
             error = error or str(exc)
@@ -167,7 +167,13 @@ class Agent(AgentProcess):
         return await session.prompt(*texts)
 
     async def _give_up(self, turn: Turn, session: AgentSession) -> None:
-        """Cancel a turn; drop it if the agent does not end it in time."""
+        """Cancel a turn, once; a caller that has gone does not stop that half way."""
+        if turn.giving_up is None:
+            turn.giving_up = asyncio.get_running_loop().create_task(self._cancel_turn(turn, session))
+        await asyncio.shield(turn.giving_up)
+
+    async def _cancel_turn(self, turn: Turn, session: AgentSession) -> None:
+        """Cancel a turn; drop it if the agent does not end it in time, and end the process where another can go on."""
         # Told of the refused permission first, an agent asks its model once more.
         session.cancel()
         self.settle_permissions("the turn was cancelled")
@@ -177,6 +183,9 @@ class Agent(AgentProcess):
             log.warning("turn not ended by the agent after a cancel agent=%s", self.id)
             session.is_stuck = True
             request.cancel()
+            if self.record.is_resumable:
+                # Else it would go on with the work, and write into a session that the next turn needs.
+                self._end_session(session)
 
     def _end_turn(self, turn: Turn, session: AgentSession, error: str | None) -> None:
         if self.turn is not turn or self._is_stopping:

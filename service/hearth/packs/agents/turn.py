@@ -33,6 +33,8 @@ class Turn:
         self.aborted: str | None = None
         self.runner: asyncio.Task[None] | None = None
         self.request = request
+        # Its cancellation, whichever caller has begun that.
+        self.giving_up: asyncio.Task[None] | None = None
         self.outcome: tuple[Status, str | None] | None = None
 
     def end(self, record: AgentRecord, failed: bool) -> Status:

@@ -216,7 +216,7 @@ class AgentSession:
 
     async def close(self) -> None:
         """Close the session and stop the process with all of its descendants. Raises nothing."""
-        if self.info and not self.has_ended and self.capabilities and self.capabilities.close:
+        if self.info and not self.has_ended and not self.is_stuck and self.capabilities and self.capabilities.close:
             with contextlib.suppress(HearthError, TimeoutError):
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await self._connection.close_session(self.info.session_id)
