@@ -154,6 +154,61 @@ async def test_a_cancel_whose_caller_has_gone_is_done_to_its_end(
     assert await said(agent, "say two") == "two"
 
 
+async def test_a_cancel_reaches_a_prompt_whose_process_is_being_opened(host: Host, agent: Agent) -> None:
+    host.is_free.clear()
+    prompting = asyncio.ensure_future(agent.prompt("say one"))
+    telling = asyncio.ensure_future(agent.prompt_if_idle(lambda: "say told"))
+    await asyncio.sleep(0)
+    assert await agent.cancel() is True
+    host.is_free.set()
+    with pytest.raises(Refused, match=CANCELLED):
+        await prompting
+    assert await telling is None
+    assert (agent.record.status, agent.record.turn) == ("idle", 0)
+    assert await agent.cancel() is False
+
+
+async def test_a_cancel_reaches_a_prompt_that_replaces_a_turn(agent: Agent) -> None:
+    await agent.start(None)
+    turn = await agent.prompt("sleep")
+    replacing = asyncio.ensure_future(agent.prompt("say two"))
+    while not turn.aborted:
+        await asyncio.sleep(0)
+    assert await agent.cancel() is True
+    with pytest.raises(Refused, match=CANCELLED):
+        await replacing
+    assert (agent.record.status, agent.record.turn) == ("idle", 1)
+    assert await said(agent, "say three") == "three"
+
+
+async def test_a_prompt_with_a_wrong_mode_leaves_the_turn_that_runs(host: Host, agent: Agent) -> None:
+    host.modes = ()
+    await agent.start(None)
+    turn = await agent.prompt("sleep")
+    with pytest.raises(Refused, match="has no mode 'plan'"):
+        await agent.prompt("say two", "plan")
+    assert (agent.turn, turn.aborted) == (turn, None)
+
+
+async def test_no_turn_of_notices_begins_where_a_prompt_waits(host: Host, agent: Agent) -> None:
+    host.is_free.clear()
+    telling = asyncio.ensure_future(agent.prompt_if_idle(lambda: "say told"))
+    prompting = asyncio.ensure_future(agent.prompt("say one"))
+    await asyncio.sleep(0)
+    host.is_free.set()
+    assert await telling is None
+    assert (await prompting).number == 1
+
+
+async def test_a_cancelled_agent_gets_no_turn_of_notices_before_its_next_prompt(agent: Agent) -> None:
+    await agent.start(None)
+    await agent.prompt("sleep")
+    assert await agent.cancel() is True
+    assert await agent.prompt_if_idle(lambda: "say told") is None
+    assert await said(agent, "say one") == "one"
+    assert await agent.prompt_if_idle(lambda: "say told") is not None
+
+
 async def test_a_resumed_agent_whose_prompt_is_refused_is_idle_again(host: Host, agent: Agent) -> None:
     await agent.start(None)
     await agent.prompt("say one")

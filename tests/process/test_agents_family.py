@@ -113,6 +113,31 @@ def test_a_busy_parent_is_told_after_its_turn(tools: AgentTools) -> None:
     assert "busy" in activity(tools, lead)
 
 
+def test_a_cancelled_parent_is_told_after_its_next_prompt_and_not_at_once(tools: AgentTools) -> None:
+    lead = tools.create()["agentId"]
+    child = child_of(tools, lead, "sleep 0.2\nsay done")
+    tools.send(lead, "sleep", background=True)
+    assert tools.wait(child)["lastMessage"] == "done"
+    assert tools.call("cancel_agent", agentId=lead) == {"success": True}
+    assert tools.send(lead, "say next")["lastMessage"] == "next"
+    told(tools, lead, child)
+    said = activity(tools, lead)
+    assert said.index("next") < said.index("<hearth-system>")
+
+
+def test_two_cancels_of_one_turn_are_one_notice(scratch: Scratch) -> None:
+    serve(scratch, "--no-answer", "session/cancel")
+    tools, other = opened(scratch), opened(scratch)
+    lead = tools.create()["agentId"]
+    child = child_of(tools, lead, "sleep")
+    first = tools.begin("cancel_agent", agentId=child)
+    until(lambda: notices(other, lead, child, "was cancelled"), "the lead is told of the first one")
+    second = other.begin("cancel_agent", agentId=child)
+    assert [tools.end(first), other.end(second)] == [{"success": True}] * 2
+    assert other.send(lead, "say next")["lastMessage"] == "next"
+    assert notices(other, lead, child, "was cancelled") == 1
+
+
 def test_a_permission_notice_does_not_use_up_the_finish_notice(tools: AgentTools) -> None:
     lead = tools.create()["agentId"]
     child = child_of(tools, lead, "ask execute")

@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hearth.errors import AgentError, HearthError
+from hearth.errors import AgentError, HearthError, Refused
 from hearth.packs.agents import acp
 from hearth.packs.agents.agent_process import AgentProcess
 from hearth.packs.agents.agent_state import ERROR_CHARACTERS, AgentHost
 from hearth.packs.agents.model import AgentRecord
 from hearth.packs.agents.process.session import CANCEL_SECONDS, AgentSession, Answer
-from hearth.packs.agents.turn import REPLACED, TERMINATED, IdleTimer, Turn, title_of
+from hearth.packs.agents.turn import CANCELLED, REPLACED, TERMINATED, IdleTimer, Turn, title_of
 
 if TYPE_CHECKING:
     from hearth.packs.agents.timeline import Timeline
@@ -40,6 +40,13 @@ class Agent(AgentProcess):
         self._lock = asyncio.Lock()
         self._idle_timer = IdleTimer(self._idle)
         self._closing: asyncio.Task[None] | None = None
+        # Prompts that wait for the lock or the process, and whether a turn of notices does.
+        self._prompts = 0
+        self._is_told = False
+        # Number of cancels: a turn that was wished for before one of them does not begin.
+        self._cancels = 0
+        # Whether the last turn was cancelled: no turn of notices begins before the next prompt.
+        self.is_halted = False
 
     @property
     def is_busy(self) -> bool:
@@ -53,33 +60,49 @@ class Agent(AgentProcess):
 
     async def prompt(self, text: str, mode: str | None = None) -> Turn:
         """Begin a turn and return it; replace the one that runs. Raises HearthError."""
-        async with self._lock:
-            self.check_open()
-            await self.abort(REPLACED)
-            await self._ensure_session()
-            try:
-                if mode is not None:
-                    await self._switch_mode(mode)
-                return self._begin(text)
-            finally:
-                self._rest()
+        cancels = self._cancels
+        self._prompts += 1
+        try:
+            async with self._lock:
+                self.check_open()
+                if mode not in (None, self.record.mode) and self.session is not None:
+                    # A wrong mode must not cost the turn that runs.
+                    self.check_mode(mode)
+                await self.abort(REPLACED)
+                await self._ensure_session()
+                try:
+                    if mode is not None:
+                        await self._switch_mode(mode)
+                    if self._cancels != cancels:
+                        raise Refused(CANCELLED)
+                    self.is_halted = False
+                    return self._begin(text)
+                finally:
+                    self._rest()
+        finally:
+            self._prompts -= 1
 
-    async def prompt_if_idle(self, compose: Callable[[], str | None]) -> bool:
-        """Begin a turn with what `compose` returns, unless one runs or it returns None; return whether it has begun.
+    async def prompt_if_idle(self, compose: Callable[[], str | None]) -> Turn | None:
+        """Begin a turn with what `compose` returns and return it, unless one runs, or a prompt waits.
 
-        Raises HearthError.
+        None if no turn has begun. Raises HearthError.
         """
-        async with self._lock:
-            if self.is_closed or self.is_being_created or self.turn is not None:
-                return False
-            await self._ensure_session()
-            try:
-                text = compose()
-                if text is not None:
-                    self._begin(text)
-            finally:
-                self._rest()
-            return text is not None
+        cancels = self._cancels
+        self._is_told = True
+        try:
+            async with self._lock:
+                if self.is_closed or self.is_being_created or self.turn or self._prompts or self.is_halted:
+                    return None
+                await self._ensure_session()
+                try:
+                    # A prompt that came meanwhile would replace this turn at once.
+                    is_wanted = not self._prompts and self._cancels == cancels
+                    text = compose() if is_wanted else None
+                    return None if text is None else self._begin(text)
+                finally:
+                    self._rest()
+        finally:
+            self._is_told = False
 
     async def start(self, mode: str | None) -> None:
         """Start the first process, in a mode that the agent must offer. Raises HearthError."""
@@ -210,6 +233,14 @@ class Agent(AgentProcess):
         self._host.turn_ended(self, failed=error is not None, is_aborted=turn.aborted is not None)
 
     # --- cancel, modes
+
+    async def cancel(self) -> bool:
+        """End the turn that runs, and keep those from beginning that wait; return whether there was one."""
+        was_expected = self._prompts > 0 or self._is_told
+        self._cancels += 1
+        # Before its end: notices that wait would begin another one.
+        self.is_halted = self.is_halted or was_expected or self.turn is not None
+        return await self.abort(CANCELLED) or was_expected
 
     async def abort(self, reason: str) -> bool:
         """End the turn that runs, telling those that wait for it why; return whether one ran."""

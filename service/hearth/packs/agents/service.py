@@ -30,7 +30,7 @@ from hearth.packs.agents.process.session import AgentSession, Answer, Launch
 from hearth.packs.agents.store import AgentStore
 from hearth.packs.agents.timeline_items import TimelineItem, render
 from hearth.packs.agents.tools import payloads
-from hearth.packs.agents.turn import CANCELLED, STOPPING, Turn, TurnRoom
+from hearth.packs.agents.turn import STOPPING, Turn, TurnRoom
 from hearth.packs.agents.upkeep import pruning, restart
 from hearth.packs.agents.waiting import OnProgress, WaitResult
 from hearth.upstreams import threads
@@ -50,12 +50,6 @@ log = logging.getLogger(__name__)
 PROMPT_BYTES = 4 * 1024 * 1024
 # Characters of an activity that a tool returns; a model's context holds little more.
 ACTIVITY_CHARACTERS = 256 * 1024
-# Entries of an activity below a wait that timed out.
-RECENT = 5
-TIMED_OUT = (
-    "Awaiting the agent timed out after {:g}s. This does not mean the agent failed - call wait_for_agent again to"
-    " continue waiting.\n\nRecent activity:\n{}"
-)
 # Pack whose instruction precedes the first prompt.
 SELF_ID = "self-id"
 
@@ -216,6 +210,8 @@ class AgentService:
 
     async def begin(self, agent: Agent, text: str, mode: str | None = None) -> Turn:
         """Begin a turn, if there is room for it, and return it. Raises HearthError."""
+        if self.is_stopping:
+            raise AgentError(STOPPING)
         with self.turns.hold(agent):
             turn = await agent.prompt(text, mode)
         await self._save(agent)
@@ -236,13 +232,13 @@ class AgentService:
         if not found.timed_out:
             await self._save(agent)
             return found
-        _, recent = await self.activity(agent, RECENT)
-        return found._replace(last_message=TIMED_OUT.format(limit, recent), status=agent.record.status)
+        _, recent = await self.activity(agent, waiting.RECENT)
+        return found._replace(last_message=waiting.TIMED_OUT.format(limit, recent), status=agent.record.status)
 
     async def cancel(self, caller: AgentCaller, agent: Agent) -> bool:
         """Cancel the turn of an agent; return whether one ran."""
         self.delivery.tell_of_end(agent, "cancelled", caller.agent_id)
-        return await agent.abort(CANCELLED)
+        return await agent.cancel()
 
     async def kill(self, caller: AgentCaller, agent: Agent) -> None:
         """Close an agent for good. Returns when its processes are dead."""

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 # Clients with a progress token hear from a waiting call this often, well below any client's patience.
 PROGRESS_SECONDS = 5.0
+# Entries of an activity below a wait that timed out.
+RECENT = 5
+TIMED_OUT = (
+    "Awaiting the agent timed out after {:g}s. This does not mean the agent failed - call wait_for_agent again to"
+    " continue waiting.\n\nRecent activity:\n{}"
+)
 
 # Takes the seconds of waiting so far.
 OnProgress = Callable[[float], None]

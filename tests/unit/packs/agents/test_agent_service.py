@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from hearth.config import Config
+from hearth.errors import AgentError
 from hearth.hub.hub import Hub
 from hearth.packs.agents.model import AgentRecord
 from hearth.packs.agents.service import AgentService
 
 if TYPE_CHECKING:
     from hearth.packs import PackServices
+    from hearth.packs.agents.agent import Agent
 
 
 @pytest.fixture
@@ -72,3 +74,10 @@ async def test_a_service_that_is_stopped_as_it_starts_takes_up_no_agents(
     is_open.set()
     await asyncio.gather(starting, stopping)
     assert service.hub.agents is None
+
+
+async def test_no_prompt_is_begun_by_a_service_that_stops(service: AgentService) -> None:
+    service.drain()
+    # Refused before anything of the agent is touched: there is none.
+    with pytest.raises(AgentError, match="the daemon shuts down"):
+        await service.begin(cast("Agent", None), "say one")

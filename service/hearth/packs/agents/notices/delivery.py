@@ -39,7 +39,7 @@ class NoticeDelivery:
 
         Before the end: a wait of the parent, which ends with it, uses the notice up.
         """
-        is_news = not agent.is_closed if kind == "closed" else agent.turn is not None
+        is_news = not agent.is_closed if kind == "closed" else agent.turn is not None and agent.turn.aborted is None
         if is_news and by != agent.record.parent_id:
             self.tell_parent(agent, kind)
 
@@ -60,7 +60,7 @@ class NoticeDelivery:
         parent = self._service.agents.get(parent_id)
         if parent is None or parent.is_closed:
             self.notices.forget_parent(parent_id)
-        elif parent_id not in self._telling and parent.turn is None and not self._service.is_stopping:
+        elif parent_id not in self._telling and not (parent.turn or parent.is_halted or self._service.is_stopping):
             self._telling.add(parent_id)
             task = self._service.spawn(self._tell(parent))
             # For a task that is cancelled before its first step.
@@ -75,7 +75,7 @@ class NoticeDelivery:
 
         try:
             with self._service.turns.hold(parent):
-                if await parent.prompt_if_idle(compose):
+                if await parent.prompt_if_idle(compose) is not None:
                     self.notices.delivered(batch)
         except HearthError as exc:
             # Tried again with the end of any turn, and by the next daemon.
