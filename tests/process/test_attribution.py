@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from hearth.daemon.attribution import Attribution
-from hearth.errors import Refused
+from hearth.errors import PersonRequired, Refused
+from hearth.host.marked_processes import SERVER_MARK
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session
 from support.kernel import until
@@ -31,10 +32,18 @@ else:
 """
 
 
+# Becomes the program in its words after its parent has ended.
+ORPHAN = "import os, sys; os.fork() and os._exit(0); os.execv(sys.argv[1], sys.argv[1:])"
+
+
 @contextmanager
-def nested(depth: int) -> Iterator[list[int]]:
-    """Processes, each the child of the one before."""
-    command = [sys.executable, "-c", NEST, NEST, str(depth - 1)]
+def nested(depth: int, orphaned: bool = False) -> Iterator[list[int]]:
+    """Processes, each the child of the one before, and the first one a child of this process unless it is `orphaned`.
+
+    This process stands for the daemon: its children are MCP servers and agents, and a person's process is no child.
+    """
+    nest = [sys.executable, "-c", NEST, NEST, str(depth - 1)]
+    command = [sys.executable, "-c", ORPHAN, *nest] if orphaned else nest
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as outermost:
         assert outermost.stdout
         yield [int(outermost.stdout.readline()) for _ in range(depth)]
@@ -66,7 +75,7 @@ async def test_a_process_below_an_agent_s_counts_as_the_agent_without_a_session(
     scene.agents.add("a1", "dev", cwd="/work")
     with nested(3) as (root, _, innermost):
         scene.agents.pids = {root: "a1"}
-        assert await scene.attribution.owner_of(innermost) == ([], "a1")
+        assert await scene.attribution.owner_of(innermost) == ([], "a1", False)
         assert await scene.attribution.agent_above(innermost) == "a1"
         found = await scene.attribution.attributed(innermost)
         assert found is not None
@@ -106,21 +115,53 @@ async def test_a_process_that_has_ended_is_no_person_s(scene: Scene) -> None:
 
 async def test_without_agents_and_a_policy_nobody_is_looked_for(tmp_path: Path) -> None:
     scene = Scene(tmp_path, ruled=False)
-    assert await scene.attribution.owner_of(-1) == ([], None)
+    assert await scene.attribution.owner_of(-1) == ([], None, False)
     scene.hub.agents = None
     assert (await scene.attribution.attributed(-1), await scene.attribution.agent_above(-1)) == (None, None)
 
 
 async def test_a_person_beside_an_agent_is_a_person(scene: Scene) -> None:
     scene.agents.add("a1")
-    with nested(1) as (agent,), nested(1) as (person,):
+    with nested(1) as (agent,), nested(1, orphaned=True) as (person,):
         scene.agents.pids = {agent: "a1"}
         assert await scene.attribution.attributed(person) is None
 
 
+async def test_a_process_below_the_daemon_itself_is_no_person_s_where_there_is_a_policy(scene: Scene) -> None:
+    scene.agents.add("a1")
+    with nested(1) as (agent,), nested(2) as (_, tool):
+        scene.agents.pids = {agent: "a1"}
+        if scene.hub.policy.guard is None:
+            assert await scene.attribution.attributed(tool) is None
+            return
+        # Another client's bridge started this daemon, and has nothing to do with the tools of its servers.
+        scene.session(os.getppid())
+        assert await scene.attribution.owner_of(tool) == ([], None, True)
+        with pytest.raises(PersonRequired, match="below an MCP server"):
+            await scene.attribution.attributed(tool)
+
+
+async def test_a_client_below_an_mcp_server_counts_as_itself(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, ruled=True)
+    with nested(3) as (_, client, command):
+        session = scene.session(client)
+        assert await scene.attribution.attributed(command) is session
+
+
+@pytest.mark.parametrize("name", [SERVER_MARK, "OTHER"])
+async def test_a_process_that_has_left_its_server_is_known_by_its_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    scene = Scene(tmp_path, ruled=True)
+    monkeypatch.setenv(name, "shell")
+    with nested(2, orphaned=True) as (_, tool):
+        owner = await scene.attribution.owner_of(tool)
+        assert owner == ([], None, name == SERVER_MARK)
+
+
 async def test_a_connection_from_below_an_agent_is_the_agent_s_whatever_token_it_shows(tmp_path: Path) -> None:
     ruled, free = Scene(tmp_path / "a", ruled=True), Scene(tmp_path / "b", ruled=False)
-    with nested(2) as (root, below), nested(1) as (beside,):
+    with nested(2) as (root, below), nested(1, orphaned=True) as (beside,):
         for scene in (ruled, free):
             scene.agents.add("a1", "dev")
             scene.agents.pids = {root: "a1"}

@@ -1,5 +1,6 @@
 """Who is the person: commands and hooks of processes below agents, and ways to look like somebody else."""
 
+import base64
 import json
 import socket
 import subprocess
@@ -8,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from support.clients import FramesClient, Message, frame
-from support.daemon import Scratch
+from support.clients import FramesClient, Message, frame, text_of
+from support.daemon import COMMAND, Scratch, handing_over, server
 from support.hook_payloads import tool_call
 from support.http.clients import HttpClient
 from support.kernel import until
 from support.policies import TEAM, Team
 
 AGENT = Path(__file__).parents[1] / "support" / "agent.py"
+PERSON = AGENT.with_name("person.py")
 STRICT = TEAM.replace("[roles.dev]\n", '[roles.dev]\notherwise = "deny"\n')
 HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}
 CALL = {"name": "count__once", "arguments": {"key": "k1"}}
@@ -164,3 +166,101 @@ def test_a_client_that_starts_its_bridge_by_a_shell_is_no_person(team: Team) -> 
         cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}
         bridge.stdin.write(json.dumps(cancel).encode() + b"\n")
     assert team.ran() == []
+
+
+# --- tools of MCP servers
+
+SHELL = TEAM.replace('"count__*"', '"count__*", "shell__*"')
+
+
+def with_shell(scratch: Scratch, isolation: str = "shared") -> Team:
+    """A team whose devs have a server that runs commands; the daemon is not started yet."""
+    team = Team(scratch, SHELL)
+    env = {name: scratch.environment()[name] for name in ("HOME", "XDG_RUNTIME_DIR")}
+    shell = server("shell", isolation=isolation, env=env)
+    scratch.configure({"count": server("counting", team.ledger), "shell": shell})
+    return team
+
+
+def by_tool(client: FramesClient, *command: str) -> Message:
+    """Run a command by the tool of the server, and return its outcome."""
+    key = base64.b64encode(json.dumps(command).encode()).decode()
+    return dict(json.loads(text_of(client.call("shell__run", key=key))))
+
+
+def left_behind(team: Team, client: FramesClient, *command: str) -> Message:
+    """Run a command by the tool in a process that leaves the server's processes, and return its outcome."""
+    out = team.scratch.home / "left.json"
+    by_tool(client, sys.executable, "-I", str(PERSON), str(out), *command)
+    until(out.exists, "the command ends")
+    return dict(json.loads(out.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("isolation", "reason"), [("shared", "runs below an MCP server"), ("session", "runs below 'test-client'")]
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("approve", "ID"),
+        ("deny", "ID"),
+        ("role", "token", "tl"),
+        ("policy", "init", "--force"),
+        ("approvals", "--revoke", "ID"),
+        ("stop", "--yes"),
+        ("restart", "--yes"),
+    ],
+    ids=" ".join,
+)
+def test_a_command_of_a_server_s_tool_is_no_person_s(
+    scratch: Scratch, isolation: str, reason: str, words: tuple[str, ...]
+) -> None:
+    team = with_shell(scratch, isolation)
+    scratch.start()
+    dev = team.client()
+    dev.begin_call("count__once", key="k1")
+    (waiting,) = team.wait_pending()
+    done = by_tool(dev, *HEARTH, *(word.replace("ID", str(waiting["id"])) for word in words))
+    assert done["code"] != 0 and reason in done["stderr"], done
+    assert (team.ran(), team.tokens.list(), len(team.pending())) == ([], [], 1)
+    assert team.person("approve", str(waiting["id"])).returncode == 0
+
+
+@pytest.mark.parametrize("wrapper", [(), ("env", "-u", "HEARTH_SERVER")], ids=["marked", "unmarked"])
+def test_a_command_that_leaves_its_server_is_no_person_s(scratch: Scratch, wrapper: tuple[str, ...]) -> None:
+    team = with_shell(scratch)
+    scratch.start()
+    dev = team.client()
+    dev.begin_call("count__once", key="k1")
+    (waiting,) = team.wait_pending()
+    done = left_behind(team, dev, *wrapper, *HEARTH, "approve", str(waiting["id"]))
+    assert done["code"] == 5 and "runs below an MCP server" in done["stderr"], done
+    assert team.ran() == []
+
+
+def test_a_command_that_leaves_the_processes_of_the_daemon_is_known_by_its_environment(scratch: Scratch) -> None:
+    team = with_shell(scratch)
+    Path(scratch.socket).parent.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(scratch.socket)
+        listener.listen()
+        # Such a daemon does not adopt the orphans of its servers: a service manager does.
+        scratch.start(command=handing_over(listener, COMMAND), fds=(listener.fileno(),))
+        dev = team.client()
+        dev.begin_call("count__once", key="k1")
+        (waiting,) = team.wait_pending()
+        done = left_behind(team, dev, *HEARTH, "approve", str(waiting["id"]))
+        assert done["code"] == 5 and "runs below an MCP server" in done["stderr"], done
+        assert team.ran() == []
+        assert team.person("approve", str(waiting["id"])).returncode == 0
+
+
+def test_a_hook_below_a_shared_server_has_the_default_role(scratch: Scratch) -> None:
+    team = with_shell(scratch)
+    scratch.start()
+    lead = team.client("tl")
+    given = base64.b64encode(tool_call("claude", "Bash", {"command": "make install"})).decode()
+    hook = "echo {} | base64 -d | {} hook pre-tool-use --client claude".format(given, " ".join(HEARTH))
+    team.apply(SHELL.replace("[roles.dev]\n", '[roles.dev]\notherwise = "deny"\n'))
+    done = by_tool(lead, "sh", "-c", hook)
+    assert '"deny"' in done["stdout"], done

@@ -42,9 +42,9 @@ ELSEWHERE = "elsewhere "
 SHOW_SECONDS = 5.0
 # Starting a socket unit binds a socket; its service is not waited for.
 UNIT_SECONDS = 10.0
-# Variables that a daemon does not inherit: its arguments say whose it is, and a daemon is no part of the agent that the
-# bridge runs under.
-_NOT_PASSED_ON = ("HEARTH_CONFIG", "HEARTH_SOCKET", "HEARTH_AGENT")
+# Variables that a daemon does not inherit: its arguments say whose it is, and a daemon is no part of the agent or the
+# MCP server that the bridge runs under.
+_NOT_PASSED_ON = ("HEARTH_CONFIG", "HEARTH_SOCKET", "HEARTH_AGENT", "HEARTH_SERVER")
 _PROPERTIES = "--property=LoadState,ActiveState,Result"
 # Loading an agent binds its socket; its daemon is not waited for.
 LOAD_SECONDS = 10.0

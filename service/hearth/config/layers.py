@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from hearth.config.document import Document
 
 # Variables of Hearth that are not settings.
-OTHER_VARIABLES = frozenset({"HEARTH_CONFIG", "HEARTH_PROFILE", "HEARTH_SOCKET", "HEARTH_FAULTS", "HEARTH_AGENT"})
+OTHER_VARIABLES = frozenset(
+    {"HEARTH_CONFIG", "HEARTH_PROFILE", "HEARTH_SOCKET", "HEARTH_FAULTS", "HEARTH_AGENT", "HEARTH_SERVER"}
+)
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 # Records of the tables in schema.TABLES.
 _TABLES: dict[str, Callable[..., object]] = {"owner": OwnerPolicy, "agents": AgentSettings, "team": TeamSettings}

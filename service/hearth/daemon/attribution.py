@@ -2,11 +2,18 @@
 
 Agents' processes count with and without a policy, whether or not the agent has a session; processes of clients count
 only where there is a policy. Of several, the nearest one counts.
+
+With a policy a process below the daemon itself is nobody's person: the daemon starts MCP servers, and a tool of one
+runs commands for any client. An instance that belongs to one session counts as that session. Above the daemon nobody is
+looked for: the client whose bridge started it is not the one that calls. A server's process that has left the line of
+descent is known by a variable in its environment.
 """
 
 import asyncio
+import os
+from typing import NamedTuple
 
-from hearth.errors import Refused
+from hearth.errors import PersonRequired, Refused
 from hearth.hub.agent_directory import MARK, ProcessOwner
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Proven, Session
@@ -14,6 +21,10 @@ from hearth.hub.sinks import NullSink
 
 # Wire of the session that stands for an agent without one.
 _PROCESS = "process"
+_SERVED = (
+    "this is for a person, and runs below an MCP server or another program of the daemon here; type it in a terminal of"
+    " your own"
+)
 _NEEDS_TOKEN = "a process below an agent needs the agent's token: `--token-file PATH` of the bridge"
 
 
@@ -24,11 +35,13 @@ class Attribution:
         self._hub = hub
 
     async def attributed(self, pid: int | None) -> Session | None:
-        """Return the session that a process counts as; None for a person. Raises Refused.
+        """Return the session that a process counts as; None for a person. Raises Refused, also below a shared server.
 
         For an agent without a session it is one that is not open, and has no client.
         """
         owner = await self.owner_of(pid)
+        if owner.is_served and not owner.sessions:
+            raise PersonRequired(_SERVED)
         if owner.agent is None or owner.sessions:
             return next(iter(owner.sessions), None)
         stand_in = Session(NullSink(), _PROCESS)
@@ -51,18 +64,22 @@ class Attribution:
             return ProcessOwner([])
         sessions = [each for each in self._hub.sessions if is_ruled and each.pid is not None]
         wires = [(session.pid or 0, session.wire == "frames") for session in sessions]
-        family, clients, agent = await asyncio.to_thread(_relatives, pid, wires, agents, self._marks())
-        if not family:
+        found = await asyncio.to_thread(_relatives, pid, wires, agents, self._marks(), is_ruled)
+        if not found.family:
             raise Refused(
                 f"the process {pid} that asks has ended, so nothing tells whether it is a person's; ask again"
             )
-        if agent is not None:
+        if (agent := found.agent) is not None:
             return ProcessOwner([each for each in self._hub.sessions if each.proven[1] == agent], agent)
         owned: dict[int | None, list[Session]] = {}
-        for session, client in zip(sessions, clients, strict=True):
+        for session, client in zip(sessions, found.clients, strict=True):
             for each in {client, session.pid}:
                 owned.setdefault(each, []).append(session)
-        return ProcessOwner(next((owned[each] for each in family if each in owned), []))
+        nearest = next((owned[each] for each in found.family if each in owned), None)
+        if nearest is not None or not (is_ruled and found.is_served):
+            return ProcessOwner(nearest or [])
+        user = self._user_of(found.child)
+        return ProcessOwner([user] if user else [], is_served=True)
 
     def origin(self, pid: int | None, token: str | None) -> Proven | None:
         """Return the agent that a connection comes from below; None for any other connection. Raises Refused.
@@ -81,13 +98,25 @@ class Attribution:
         if not sessions and not agents:
             return None
         wires = [(session.pid or 0, session.wire == "frames") for session in sessions]
-        family, clients, agent = _relatives(pid, wires, agents, self._marks())
-        if not family or (is_ruled and agent and token is None):
+        found = _relatives(pid, wires, agents, self._marks(), has_servers=False)
+        if not found.family or (is_ruled and found.agent and token is None):
             raise Refused(_NEEDS_TOKEN)
-        if agent:
-            return self._proven(agent)
-        if is_ruled and token is None and not {*family}.isdisjoint({*clients, *(session.pid for session in sessions)}):
-            raise Refused(_NEEDS_TOKEN)
+        if found.agent:
+            return self._proven(found.agent)
+        if is_ruled and token is None:
+            user = self._user_of(found.child)
+            theirs = {*found.clients, *(session.pid for session in sessions)}
+            if (user and user.is_agent) or not theirs.isdisjoint(found.family):
+                raise Refused(_NEEDS_TOKEN)
+        return None
+
+    def _user_of(self, child: int | None) -> Session | None:
+        """Return the session that an instance of a server belongs to, by its process; None for any other process."""
+        if child is not None:
+            for server in self._hub.servers.values():
+                for instance in server.instances.values():
+                    if child in instance.pids and isinstance(owner := instance.owner, Session) and not owner.left:
+                        return owner
         return None
 
     def _proven(self, agent: str) -> Proven:
@@ -101,18 +130,39 @@ class Attribution:
         return self._hub.agents.marks() if self._hub.agents else {}
 
 
-def _relatives(
-    pid: int, wires: list[tuple[int, bool]], agents: dict[int, str], marks: dict[str, str]
-) -> tuple[list[int], list[int | None], str | None]:
-    """Return the ancestors of a process, nearest first, the client's process of each connection, and the nearest agent.
+class _Relatives(NamedTuple):
+    """Process with its ancestors below the daemon, nearest first, and what is known of them.
 
-    A process whose parent has ended has lost its ancestors; the mark of its agent is in its environment. Reads /proc.
+    `clients` are the clients' processes of the connections, `agent` is the nearest agent. `child` is the child of the
+    daemon that the process descends from; `is_served`: there is one, or one of the family has a server's mark.
+    """
+
+    family: list[int]
+    clients: list[int | None]
+    agent: str | None
+    child: int | None
+    is_served: bool
+
+
+def _relatives(
+    pid: int, wires: list[tuple[int, bool]], agents: dict[int, str], marks: dict[str, str], has_servers: bool
+) -> _Relatives:
+    """Find the relatives of a process; its family is empty if it has ended. Reads /proc.
+
+    A process whose parent has ended has lost its ancestors; the mark of its agent or server is in its environment.
     """
     from hearth.host import process_table
+    from hearth.host.marked_processes import SERVER_MARK, started_with
 
-    family = process_table.ancestors(pid)
+    family, child = process_table.ancestors(pid), None
+    if (daemon := os.getpid()) in family[1:]:
+        at = family.index(daemon, 1)
+        family, child = family[:at], family[at - 1]
     agent = next((found for each in family if (found := agents.get(each) or _marked(each, marks))), None)
-    return family, [process_table.client_of(*wire) for wire in wires], agent
+    is_served = child is not None
+    if has_servers and not is_served and agent is None:
+        is_served = any(started_with(each, SERVER_MARK) is not None for each in family)
+    return _Relatives(family, [process_table.client_of(*wire) for wire in wires], agent, child, is_served)
 
 
 def _marked(pid: int, marks: dict[str, str]) -> str | None:

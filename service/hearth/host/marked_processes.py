@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import psutil
 
+# Variable in the environment of every MCP server that a daemon starts; its value is the server's name.
+SERVER_MARK = "HEARTH_SERVER"
 # Between two looks for processes that were told to end.
 _LOOK_SECONDS = 0.02
 

@@ -59,11 +59,14 @@ class AgentDirectory(Protocol):
 class ProcessOwner(NamedTuple):
     """Client or agent that a process descends from: the sessions of the nearest one, the first one first.
 
-    `agent` is the nearest agent whose process is above. A person's process has neither.
+    `agent` is the nearest agent whose process is above. A person's process has neither. `is_served`: neither is nearer
+    than the daemon itself, so that a tool of an MCP server runs the process; then `sessions` has the one session that
+    the server's instance belongs to, if there is one.
     """
 
     sessions: list[Session]
     agent: str | None = None
+    is_served: bool = False
 
 
 def proven_by(agents: AgentDirectory | None, token: str | None) -> Proven | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hearth.config import Config, ServerSpec
 from hearth.host import private_files
+from hearth.host.marked_processes import SERVER_MARK
 from hearth.mcp.catalog import ListLimits
 from hearth.paths import home_dir
 from hearth.places import oauth_file
@@ -61,7 +62,7 @@ async def connect(spec: ServerSpec, owner: Owner, folder: str | None, limits: Co
         connection = HttpUpstreamConnection(spec.name, owner, resolved, limits[:2])
     else:
         assert resolved.command is not None
-        environment = references.child_environment(resolved, os.environ)
+        environment = {**references.child_environment(resolved, os.environ), SERVER_MARK: spec.name}
         cwd = os.path.expanduser(resolved.cwd) if resolved.cwd else folder or home_dir()
         launch = [resolved.command, *resolved.args], environment, cwd
         stdio = connection = StdioConnection(spec.name, owner, launch, limits[:2])

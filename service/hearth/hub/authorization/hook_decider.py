@@ -54,7 +54,8 @@ class HookDecider:
         The name alone proves nothing, since a client may give its own server any name: it must have a session here.
         """
         found = await self._owner_of(who.pid)
-        return any((session.server or BRIDGE_NAME) == server for session in found.sessions)
+        # A client below an MCP server of a session is another client than the session's.
+        return not found.is_served and any((session.server or BRIDGE_NAME) == server for session in found.sessions)
 
     async def decide_tool(
         self, who: HookCaller, server: str | None, tool: str, arguments: bytes, workspace: str | None
