@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hearth.host import marked_processes
+
 # prctl(2): PR_SET_CHILD_SUBREAPER. A daemon detaches itself by forking; as a subreaper, the demo can reap it.
 _SET_CHILD_SUBREAPER = 36
 # Variables that a client passes to an MCP server; none of the user's XDG_* must leak into the scratch home.
@@ -61,19 +63,8 @@ class Scratch:
             file.write(text)
 
     def processes(self) -> list[int]:
-        """Return every process with this home, except the calling one. Linux only; elsewhere the list is empty."""
-        mark = os.fsencode(f"HOME={self.home}")
-        found = []
-        for name in os.listdir("/proc") if os.path.isdir("/proc/self") else []:
-            if name.isdigit() and int(name) != os.getpid():
-                try:
-                    with open(f"/proc/{name}/environ", "rb") as file:
-                        if mark in file.read().split(b"\0"):
-                            found.append(int(name))
-                except OSError:
-                    # The process has exited meanwhile, or is another user's.
-                    continue
-        return found
+        """Return every process that was started in this home."""
+        return marked_processes.find("HOME", self.home)
 
     def wait_until_empty(self, seconds: float) -> list[int]:
         """Wait until every process has exited by itself; return those that have not."""
@@ -85,26 +76,12 @@ class Scratch:
 
     def clear(self) -> None:
         """Kill every process, and remove every file."""
-        deadline = time.monotonic() + CLEAN_UP_SECONDS
-        # Repeated, because a bridge may start a daemon between the search and the kill.
-        while (left := self.processes()) and time.monotonic() < deadline:
-            for pid in left:
-                _kill(pid)
-            _reap()
-            time.sleep(_POLL_SECONDS)
+        marked_processes.kill_marked("HOME", self.home, CLEAN_UP_SECONDS)
         # A process that is about to exit has no environment any more, but is still a child to reap.
         deadline = time.monotonic() + BURIAL_SECONDS
         while not _reap() and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _kill(pid: int) -> None:
-    if sys.platform != "win32":
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
 
 
 def _reap() -> bool:

@@ -23,6 +23,11 @@ def started_with(pid: int, variable: str) -> str | None:
     return value
 
 
+def find(variable: str, value: str) -> list[int]:
+    """Return every process that was started with this variable in its environment."""
+    return [process.pid for process in _marked(variable, value)]
+
+
 def kill_marked(variable: str, value: str, seconds: float) -> list[int]:
     """Kill every process that was started with this variable in its environment; return those left after that time.
 
