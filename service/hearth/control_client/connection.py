@@ -68,10 +68,7 @@ class ControlConnection:
 
     def restart(self, server: str) -> str:
         """Stop the processes of a server, so that the next call starts it again. Raises Unreachable and Refused."""
-        header, _ = self._ask("restart", ANSWER_SECONDS, server=server)
-        if not header.get("ok"):
-            raise Refused(str(header.get("message") or f"the daemon did not restart {server}"))
-        return str(header.get("message") or "")
+        return self.command("restart", server=server)
 
     def shutdown(self, restart: bool, when_quiet: bool = False) -> str:
         """Ask the daemon to shut down, and return its message; `wait_for_end` waits until it has.
@@ -79,24 +76,18 @@ class ControlConnection:
         `when_quiet`: when no call is in flight; no session is asked for approval then, because attached clients notice
         nothing. Raises Unreachable and Refused.
         """
-        header, _ = self._ask("shutdown", ANSWER_SECONDS, restart=restart, whenQuiet=when_quiet)
-        message = str(header.get("message") or "")
-        if not header.get("ok"):
-            raise Refused(message or "the daemon refused to go")
-        return message
+        return self.command("shutdown", restart=restart, whenQuiet=when_quiet)
 
     def approvals(self) -> dict[str, Any]:
         """Return what waits for a decision, and what is granted. Raises Unreachable and Refused."""
         header, payload = self._ask("approvals", ANSWER_SECONDS)
-        if not header.get("ok"):
-            raise Refused(str(header.get("message") or "this daemon knows no approvals; `hearth restart` updates it"))
+        self._check(header, "approvals")
         return self._document("approvals", payload)
 
     def command(self, kind: str, **keys: object) -> str:
-        """Give a command of the policy and return the daemon's sentence. Raises Unreachable and Refused."""
+        """Give a command and return the daemon's sentence. Raises Unreachable and Refused."""
         header, _ = self._ask(kind, ANSWER_SECONDS, b"", **keys)
-        if not header.get("ok"):
-            raise Refused(str(header.get("message") or f"the daemon refused {kind}"))
+        self._check(header, kind)
         return str(header.get("message") or "")
 
     def agents(self, include_closed: bool) -> dict[str, Any]:
