@@ -17,7 +17,7 @@ from hearth.errors import PersonRequired, Refused
 from hearth.hub.agent_directory import MARK, ProcessOwner
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Proven, Session
-from hearth.hub.sinks import NullSink
+from hearth.hub.sinks import ClientSink
 
 # Wire of the session that stands for an agent without one.
 _PROCESS = "process"
@@ -44,7 +44,7 @@ class Attribution:
             raise PersonRequired(_SERVED)
         if owner.agent is None or owner.sessions:
             return next(iter(owner.sessions), None)
-        stand_in = Session(NullSink(), _PROCESS)
+        stand_in = Session(ClientSink(), _PROCESS)
         self._hub.policy.prove(stand_in, self._proven(owner.agent))
         return stand_in
 

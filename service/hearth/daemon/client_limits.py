@@ -24,7 +24,7 @@ from hearth.errors import MessageError, OverLimit
 from hearth.faults import SEAMS
 from hearth.host import listening
 from hearth.hub.sessions import Session
-from hearth.hub.sinks import NullSink
+from hearth.hub.sinks import ClientSink
 from hearth.mcp import messages
 from hearth.wire.json import Batch, Kind, Message
 from hearth.wire.lines import Item
@@ -291,7 +291,7 @@ class Outbox(BufferedWriter):
         self.transport.close()
 
 
-class LimitedConnection(asyncio.Protocol, ClientConnection, NullSink):
+class LimitedConnection(asyncio.Protocol, ClientConnection, ClientSink):
     """Connection of one client, whose limits are those of the socket. `client` names it in the log.
 
     The connection is the client sink of its session.

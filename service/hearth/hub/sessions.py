@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hearth.hub.events import EVENTS, OwnerChanged
-from hearth.hub.sinks import ClientSink, NullSink
+from hearth.hub.sinks import ClientSink
 from hearth.mcp import versions
 from hearth.mcp.translate import Caller
 from hearth.upstreams.client_context import ClientContext, Location
@@ -189,7 +189,7 @@ class Session:
 
     def end(self) -> None:
         """End the session: messages that are still on their way to its client are dropped."""
-        self.sink = NullSink()
+        self.sink = ClientSink()
         self.left = True
 
     # --- negotiated protocol

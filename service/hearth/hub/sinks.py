@@ -16,11 +16,20 @@ class ReplySink(Protocol):
         """Finish the line `tag` without an answer."""
 
 
-class ClientSink(ReplySink, Protocol):
-    """Protocol for the client side of a session. `about` is the tag of the line that caused the message."""
+class ClientSink:
+    """Client side of a session, and base of the wires' own sinks: it drops everything, as after a session's end.
+
+    `about` is the tag of the line that caused the message.
+    """
 
     # Whether the client can be told who the owner is.
-    hears_of_owner: bool
+    hears_of_owner = False
+
+    def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
+        """Answer the line `tag` and finish it: see ReplySink."""
+
+    def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
+        """Finish the line `tag` without an answer: see ReplySink."""
 
     def keep_line(self, tag: int, key: str, line: bytes) -> None:
         """Replay a part of the unfinished line `tag` into a later daemon, as a line of its own."""
@@ -48,27 +57,7 @@ class ClientSink(ReplySink, Protocol):
 
     def owes(self) -> bool:
         """Tell whether written bytes have not been taken by the kernel yet."""
+        return False
 
     def close(self) -> None:
         """End the connection, after pending writes."""
-
-
-class NullSink:
-    """Sink that drops everything: of a session that has ended, and base of the wires' own sinks."""
-
-    hears_of_owner = False
-
-    def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None: ...
-    def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None: ...
-    def keep_line(self, tag: int, key: str, line: bytes) -> None: ...
-    def drop_line(self, key: str) -> None: ...
-    def attend(self, tag: int, keep: str) -> None: ...
-    def notify(self, payload: bytes, topic: str | None = None, about: int | None = None) -> None: ...
-    def tell(self, payload: bytes, about: int | None = None) -> None: ...
-    def ask(self, question: str, payload: bytes, about: int | None = None) -> None: ...
-    def settled(self, question: str) -> None: ...
-    def owner_changed(self, owner: str, is_owner: bool) -> None: ...
-    def owes(self) -> bool:
-        return False
-
-    def close(self) -> None: ...

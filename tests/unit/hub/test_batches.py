@@ -8,7 +8,7 @@ from outlets import Kept, session
 
 from hearth.hub import batches
 from hearth.hub.sessions import Session
-from hearth.hub.sinks import NullSink, ReplySink
+from hearth.hub.sinks import ClientSink, ReplySink
 from hearth.mcp import versions
 from hearth.wire import json
 
@@ -164,7 +164,7 @@ def test_a_session_that_was_closed_meanwhile_hears_nothing() -> None:
     member, sink = opened()
     first, second = received(member, LEVEL, CALL).members
     first.answer(7, b"{}")
-    member.sink = NullSink()
+    member.sink = ClientSink()
     second.answer(7, b"{}", keep="level")
     assert sink.said == []
 

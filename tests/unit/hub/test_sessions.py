@@ -9,7 +9,7 @@ from outlets import Kept, session
 
 from hearth.hub.events import EVENTS
 from hearth.hub.sessions import Session, Sessions
-from hearth.hub.sinks import NullSink
+from hearth.hub.sinks import ClientSink
 from hearth.mcp import versions
 from hearth.wire import json
 
@@ -161,7 +161,7 @@ def holds_session(node: ast.expr) -> bool:
 
 
 def test_only_a_session_s_own_module_writes_to_its_fields() -> None:
-    fields = set(vars(Session(NullSink(), "lines")))
+    fields = set(vars(Session(ClientSink(), "lines")))
     assert {"era", "view", "roots", "cwd", "mode"} <= fields
     found = [
         f"{path.name}:{node.lineno} {ast.unparse(node)}"

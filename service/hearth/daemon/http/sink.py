@@ -9,7 +9,7 @@ from hearth.daemon.http import http_messages
 from hearth.daemon.http.session_store import SessionJournal
 from hearth.daemon.http.streams import ReplayBuffer, Stream, Total
 from hearth.errors import HearthError
-from hearth.hub.sinks import NullSink
+from hearth.hub.sinks import ClientSink
 from hearth.mcp import messages
 from hearth.wire import json
 
@@ -17,7 +17,7 @@ from hearth.wire import json
 REPLAYED = -1
 
 
-class HttpSink(NullSink):
+class HttpSink(ClientSink):
     """Client sink of one session. `limit` bounds the bytes that wait for the reader of one stream.
 
     Clients may resume `resumable` streams; with a `book` the session outlives the daemon. `id` is the name by which

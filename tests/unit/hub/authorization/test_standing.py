@@ -9,7 +9,7 @@ from hearth.errors import Refused
 from hearth.hub.authorization.decided_call import KNOWN_LIMIT, Permit, Standing
 from hearth.hub.authorization.guard import Guard
 from hearth.hub.sessions import Session
-from hearth.hub.sinks import NullSink
+from hearth.hub.sinks import ClientSink
 from hearth.mcp import messages
 from hearth.policy.decision import allowed_by_name
 from hearth.policy.loader import parse
@@ -45,7 +45,7 @@ def guard(rows: Rows) -> Guard:
 
 @pytest.mark.parametrize("change", ["identify", "prove"])
 def test_a_session_of_another_role_or_folder_is_not_decided_about_as_before(guard: Guard, change: str) -> None:
-    session = Session(NullSink(), "lines")
+    session = Session(ClientSink(), "lines")
     session.stand(Standing(guard, guard.policy, session, "dev"))
     if change == "identify":
         session.identify(cwd="/elsewhere", role="tl")
@@ -55,7 +55,7 @@ def test_a_session_of_another_role_or_folder_is_not_decided_about_as_before(guar
 
 
 def test_tools_that_are_allowed_by_name_are_known_within_a_bound(guard: Guard) -> None:
-    standing = Standing(guard, guard.policy, Session(NullSink(), "lines"), "dev")
+    standing = Standing(guard, guard.policy, Session(ClientSink(), "lines"), "dev")
     for number in range(KNOWN_LIMIT + 10):
         name = ("echo", f"tool{number}")
         standing.know(name, allowed_by_name(guard.policy, "dev", *name))
@@ -66,7 +66,7 @@ def test_tools_that_are_allowed_by_name_are_known_within_a_bound(guard: Guard) -
 
 @pytest.mark.parametrize("id", [b"1", b'"error"', b'"' + b"x" * 500 + b'"'])
 def test_an_error_is_told_from_an_answer_whatever_they_contain(guard: Guard, rows: Rows, id: bytes) -> None:
-    standing = Standing(guard, guard.policy, Session(NullSink(), "lines"), "dev")
+    standing = Standing(guard, guard.policy, Session(ClientSink(), "lines"), "dev")
     answers = [
         messages.raw_error(id, b'{"result":1}'),
         messages.failure(id, Refused("no")),
