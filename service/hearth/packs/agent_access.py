@@ -8,6 +8,7 @@ from hearth.upstreams.pack_api import CallContext, ToolError
 
 if TYPE_CHECKING:
     from hearth.hub.hub import Hub
+    from hearth.packs.agents.notices.outbox import Notices
 
 
 class TeamStore(Protocol):
@@ -49,6 +50,14 @@ class RecordedAgent(Protocol):
         """Record of the agent."""
 
 
+class NoticeSource(Protocol):
+    """Protocol for the delivery of notices."""
+
+    @property
+    def notices(self) -> "Notices":
+        """Undelivered notices of all agents."""
+
+
 class AgentSource(Protocol):
     """Protocol for the service of the pack `agents`."""
 
@@ -63,6 +72,10 @@ class AgentSource(Protocol):
     @property
     def store(self) -> TeamStore:
         """Store of messages, tasks and pull requests."""
+
+    @property
+    def delivery(self) -> NoticeSource:
+        """Delivery of notices to agents."""
 
     def record_changed(self, record: AgentRecord) -> None:
         """Keep a record that was changed, and tell of the change."""

@@ -33,10 +33,15 @@ _APPROVAL = {
     },
     "required": ["id", "role", "tool", "arguments", "reason", "level", "yours"],
 }
+_LIST = {"approvals": {"type": "array", "items": _APPROVAL}}
 _APPROVALS = {
     "type": "object",
-    "properties": {"approvals": {"type": "array", "items": _APPROVAL}},
+    "properties": _LIST,
     "required": ["approvals"],
+}
+_ATTENTION = {
+    "type": "array",
+    "items": {"type": "object", "properties": dict.fromkeys(("agentId", "kind", "title"), _TEXT)},
 }
 _DECIDED = {"type": "object", "properties": {"id": _TEXT, "message": _TEXT}, "required": ["id", "message"]}
 _READ_ONLY = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
@@ -64,7 +69,8 @@ class PolicyPack(Pack):
                 ),
                 PackTool(
                     "wait_for_approvals",
-                    "Wait until a call of another agent waits for your decision, then list them; none after `seconds`.",
+                    "Wait until a call of another agent waits for your decision, then list them; none after `seconds`."
+                    " Returns early with `attention` when something else of another agent waits for you.",
                     {
                         "type": "object",
                         "properties": {
@@ -79,7 +85,7 @@ class PolicyPack(Pack):
                     },
                     self._wait,
                     {"title": "Wait for approvals", **_READ_ONLY},
-                    _APPROVALS,
+                    {**_APPROVALS, "properties": {**_LIST, "attention": _ATTENTION}},
                 ),
                 PackTool(
                     "decide_approval",
@@ -112,13 +118,21 @@ class PolicyPack(Pack):
         return self._document(self._session(context))
 
     async def _wait(self, context: CallContext, arguments: Arguments) -> dict[str, Any]:
+        session = self._session(context)
+        waiting = self._wait_for_mine(session, float(arguments.get("seconds", WAIT_SECONDS)))
+        agent_id, attention = session.proven[1], None
+        if agent_id is None or self._services.hub.agents is None:
+            await waiting
+        else:
+            _, attention = await self._services.agents().delivery.notices.wait_for(agent_id, waiting)
+        return {**self._document(session), **({"attention": attention} if attention else {})}
+
+    async def _wait_for_mine(self, session: Session, seconds: float) -> None:
         import time
 
-        session, pending = self._session(context), self._guard().approvals.pending
-        deadline = time.monotonic() + float(arguments.get("seconds", WAIT_SECONDS))
+        pending, deadline = self._guard().approvals.pending, time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0 and not self._mine(session):
             await pending.wait_for_change(left)
-        return self._document(session)
 
     async def _decide(self, context: CallContext, arguments: Arguments) -> dict[str, Any]:
         session = self._session(context)

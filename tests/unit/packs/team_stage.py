@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hearth.config import Config
 from hearth.config.model import TeamSettings, pack_spec
@@ -11,6 +11,7 @@ from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session
 from hearth.packs import self_id, team
 from hearth.packs.agents.model import AgentRecord, NoticeKind, Worktree, new_agent_id
+from hearth.packs.agents.notices.outbox import Notices
 from hearth.packs.agents.store import AgentStore
 from hearth.upstreams.pack_api import Pack
 from hearth.wire import json as wire
@@ -25,6 +26,12 @@ class FakeAgent:
         self.record = record
 
 
+class Delivery(NamedTuple):
+    """Delivery of notices by blocking tools only; no agent has a process that could be prompted."""
+
+    notices: Notices
+
+
 class FakeService:
     """Fake of the service of the pack `agents`, which needs processes that speak ACP; the store is the real one."""
 
@@ -34,6 +41,7 @@ class FakeService:
         self.store = AgentStore(folder)
         self.changes: list[str] = []
         self.notices: list[tuple[str, str, str]] = []
+        self.delivery = Delivery(Notices(self.store, lambda agent_id: None))
 
     def record_changed(self, record: AgentRecord) -> None:
         self.changes.append(record.id)

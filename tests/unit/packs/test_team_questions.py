@@ -115,6 +115,41 @@ async def test_a_cancelled_call_leaves_the_question(stage: TeamStage, dev: Agent
     assert (await client.call("ask_human", question="Why?"))["answer"] == "Because"
 
 
+async def test_a_question_returns_early_when_something_else_waits_for_the_asker(
+    stage: TeamStage, dev: AgentRecord
+) -> None:
+    client, notices = stage.client(dev), stage.service.delivery.notices
+    id = client.begin_call("ask_human", question="Why?")
+    item = await asked(stage)
+    notices.post("another", "child", "finished", 1, "theirs")
+    notices.post(dev.id, "child", "finished", 1, "mine")
+    found = await client.result(id)
+    assert (found["status"], found["questionId"], found["answer"]) == ("pending", item.id, None)
+    assert found["attention"] == [{"agentId": "child", "kind": "finished", "title": "mine"}]
+    # The question stays, and nothing is told twice.
+    again = client.begin_call("ask_human", question="Why?")
+    assert await asked(stage) is item
+    await decide(stage, "approve", "Because")
+    assert await client.result(again) == {
+        "status": "answered",
+        "questionId": item.id,
+        "answer": "Because",
+        "message": None,
+    }
+    assert notices.parents() == ["another"]
+
+
+async def test_a_question_that_is_cancelled_leaves_what_waits_for_the_asker(stage: TeamStage, dev: AgentRecord) -> None:
+    client, notices = stage.client(dev), stage.service.delivery.notices
+    id = client.begin_call("ask_human", question="Why?")
+    item = await asked(stage)
+    client.cancel(id)
+    await until(lambda: not item.is_awaited, "the call ends")
+    notices.post(dev.id, "child", "finished", 1, "mine")
+    assert [each.kind for each in notices.of(dev.id)] == ["finished"]
+    assert (await client.call("ask_human", question="Why?"))["attention"][0]["agentId"] == "child"
+
+
 async def test_a_question_expires(stage: TeamStage, dev: AgentRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(questions, "QUESTION_SECONDS", 0.01)
     found = await stage.client(dev).call("ask_human", question="Why?")

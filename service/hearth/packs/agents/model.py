@@ -17,6 +17,8 @@ import msgspec
 
 Status = Literal["initializing", "idle", "running", "error", "closed"]
 NoticeKind = Literal["finished", "errored", "cancelled", "closed", "permission", "message"]
+# Why an agent requires attention: its last turn has ended, or it asks for a permission.
+AttentionReason = Literal["finished", "error", "permission"]
 TaskStatus = Literal["pending", "in_progress", "completed", "cancelled"]
 
 # Order of `list_agents`: those that work come first.
@@ -105,7 +107,7 @@ class AgentRecord(msgspec.Struct, kw_only=True):
     notify: bool = True
     # Distance from the agent that no agent has created.
     depth: int = 0
-    attention: str | None = None
+    attention: AttentionReason | None = None
     attention_at: float | None = None
 
     @property

@@ -1,7 +1,8 @@
 """Questions of agents to the person: `ask_human`. A question waits in the hub's table of pending items.
 
 A person answers with `hearth approve ID --reason ANSWER`, and declines with `hearth deny ID`. The call of the agent
-waits for less than clients do; the question stays, and the same call again waits on. An answer that nobody waits for is
+waits for less than clients do, and returns early with `attention` when something of another agent waits for the asker.
+The question stays, and the same call again waits on. An answer that nobody waits for is
 kept for that call. Memory only: after a restart of the daemon the agent asks again.
 """
 
@@ -128,11 +129,13 @@ class HumanQuestions:
                 ),
                 self._ask,
                 {"title": "Ask the person", **schemas.READS},
-                schemas.result(
-                    status={**TEXT, "enum": ["answered", "pending", "denied", "expired", "withdrawn"]},
-                    questionId=TEXT,
-                    answer=TEXT_OR_NULL,
-                    message=TEXT_OR_NULL,
+                schemas.with_attention(
+                    schemas.result(
+                        status={**TEXT, "enum": ["answered", "pending", "denied", "expired", "withdrawn"]},
+                        questionId=TEXT,
+                        answer=TEXT_OR_NULL,
+                        message=TEXT_OR_NULL,
+                    )
                 ),
             ),
         )
@@ -151,7 +154,8 @@ class HumanQuestions:
         if (kept := self._settled.pop(key, None)) is not None and kept.outcome is not None:
             return _answered(kept.id, kept.outcome)
         item = next((each for each in self._open() if each.key == key), None) or self._add(key, record)
-        outcome = await item.wait(WAIT_SECONDS)
+        notices = self._services.agents().delivery.notices
+        outcome, attention = await notices.wait_for(record.id, item.wait(WAIT_SECONDS))
         if outcome is not None:
             return _answered(item.id, outcome)
         return {
@@ -159,6 +163,7 @@ class HumanQuestions:
             "questionId": item.id,
             "answer": None,
             "message": "Nobody has answered yet. Call ask_human again unchanged to wait on, or go on without.",
+            **({"attention": attention} if attention else {}),
         }
 
     @property

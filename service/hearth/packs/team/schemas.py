@@ -5,6 +5,7 @@ from typing import Any
 
 from hearth.masking import UNSAFE, escaped
 from hearth.packs.agents.model import TITLE_CHARACTERS
+from hearth.packs.agents.tools.schemas import ATTENTION
 
 TEXT = {"type": "string"}
 TEXT_OR_NULL = {"type": ["string", "null"]}
@@ -18,6 +19,11 @@ WRITES = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": Fal
 def result(**properties: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of an object that has all of these members."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def with_attention(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of the result of a tool that blocks, which may say what else waits for its caller."""
+    return {**schema, "properties": {**schema["properties"], "attention": ATTENTION}}
 
 
 def arguments(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:

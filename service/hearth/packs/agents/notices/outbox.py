@@ -12,8 +12,8 @@ The rules:
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hearth.errors import HearthError
 from hearth.masking import escaped
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from hearth.packs.agents.store import AgentStore
 
 log = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
 
 # Notices in one prompt or result. More than that would push the work itself out of the parent's sight.
 AT_ONCE = 20
@@ -131,6 +133,38 @@ class Notices:
     def forget_parent(self, parent_id: str) -> None:
         """Remove the notices of a parent that is closed."""
         self.delivered(self.of(parent_id))
+
+    async def wait_for(
+        self, agent_id: str, work: "Coroutine[Any, Any, Found]"
+    ) -> "tuple[Found | None, list[dict[str, Any]]]":
+        """Run what a blocking tool waits for, until something waits for the agent that called it.
+
+        Return its result, or None and the notices, as `attention`, which are delivered by that.
+        """
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done() and not self.of(agent_id):
+                await self._wait_beside(agent_id, task)
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        finally:
+            task.cancel()
+        if not task.cancelled():
+            return task.result(), []
+        # Delivered last: whatever is awaited here could be cancelled, and the notices lost.
+        found = self.others(agent_id, None)
+        self.delivered(found)
+        return None, attention(found)
+
+    async def _wait_beside(self, agent_id: str, task: "asyncio.Future[Any]") -> None:
+        """Wait for a notice of an agent, or for the end of a task."""
+        change: asyncio.Future[Any] = self.change(agent_id)
+        try:
+            await asyncio.wait({task, change}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            change.cancel()
+            self.prune_changes(agent_id)
 
     def change(self, parent_id: str) -> "asyncio.Future[None]":
         """Return a future for the next notice of a parent."""

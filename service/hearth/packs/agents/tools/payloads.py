@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from hearth.packs.agents.model import Mode
+from hearth.packs.agents.model import AttentionReason, Mode
 
 if TYPE_CHECKING:
     from hearth.packs.agents.agent import Agent
@@ -37,11 +37,15 @@ def modes(found: list[Mode]) -> list[dict[str, Any]]:
     ]
 
 
+def attention_reason(agent: "Agent") -> AttentionReason | None:
+    """Return why an agent requires attention; None if it does not."""
+    return "permission" if agent.asked() else agent.record.attention
+
+
 def item(agent: "Agent") -> dict[str, Any]:
     """Return an agent for a list."""
     record = agent.record
-    needs_decision = bool(agent.asked())
-    reason = "permission" if needs_decision else record.attention
+    reason = attention_reason(agent)
     return {
         "id": agent.id,
         "shortId": agent.id[:_SHORT_ID_CHARACTERS],

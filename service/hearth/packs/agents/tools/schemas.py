@@ -3,9 +3,9 @@
 Some arguments have two names: `agentType` and `provider`, `initialMode`, `sessionMode` and `mode`.
 """
 
-from typing import Any
+from typing import Any, get_args
 
-from hearth.packs.agents.model import TITLE_CHARACTERS
+from hearth.packs.agents.model import TITLE_CHARACTERS, AttentionReason, NoticeKind, Status
 from hearth.packs.agents.tools.payloads import USAGE
 
 Schema = dict[str, Any]
@@ -14,7 +14,7 @@ TEXT: Schema = {"type": "string"}
 TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
 FLAG: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer"}
-STATUS: Schema = {"type": "string", "enum": ["initializing", "idle", "running", "error", "closed"]}
+STATUS: Schema = {"type": "string", "enum": [*get_args(Status)]}
 _OBJECT: Schema = {"type": "object"}
 
 
@@ -55,7 +55,7 @@ _PERMISSION_OPTIONAL: dict[str, Schema] = {
 }
 PERMISSION = obj(_PERMISSION_MEMBERS, _PERMISSION_OPTIONAL)
 PERMISSION_OR_NULL: Schema = {**PERMISSION, "type": ["object", "null"]}
-ATTENTION = array(obj({"agentId": TEXT, "kind": TEXT, "title": TEXT}))
+ATTENTION = array(obj({"agentId": TEXT, "kind": {"type": "string", "enum": [*get_args(NoticeKind)]}, "title": TEXT}))
 WORKTREE_OR_NULL: Schema = {
     **obj({"path": TEXT, "branch": TEXT, "base": TEXT, "repository": TEXT, "note": TEXT_OR_NULL}),
     "type": ["object", "null"],
@@ -73,7 +73,7 @@ _ITEM: dict[str, Schema] = {
     "updatedAt": TEXT,
     "lastUserMessageAt": TEXT_OR_NULL,
     "requiresAttention": FLAG,
-    "attentionReason": TEXT_OR_NULL,
+    "attentionReason": {"type": ["string", "null"], "enum": [*get_args(AttentionReason), None]},
     "attentionTimestamp": TEXT_OR_NULL,
     "labels": _OBJECT,
     "parentAgentId": TEXT_OR_NULL,
