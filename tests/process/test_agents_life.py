@@ -45,6 +45,38 @@ def test_usage_is_shown_during_the_turn_and_kept_after_the_daemon(scratch: Scrat
     assert opened(scratch).status(agent)["lastUsage"] == usage
 
 
+def test_agents_that_require_attention_are_listed_first_and_closed_ones_last(scratch: Scratch) -> None:
+    serve(scratch, "--modes")
+    tools = opened(scratch)
+    closed = tools.create("say done")["agentId"]
+    tools.call("kill_agent", agentId=closed)
+    ready = tools.create()["agentId"]
+    done = tools.create("say done")["agentId"]
+    works = tools.create("sleep", background=True)["agentId"]
+    asks = tools.create("ask execute")["agentId"]
+    found = tools.agents(includeArchived=True)
+    shown = [(each["id"], each["attentionReason"], bool(each["archivedAt"])) for each in found]
+    assert shown == [
+        (asks, "permission", False),
+        (done, "finished", False),
+        (works, None, False),
+        (ready, None, False),
+        (closed, None, True),
+    ]
+    assert [each["id"] for each in tools.agents(limit=2)] == [asks, done]
+    assert all(bool(each["attentionTimestamp"]) == each["requiresAttention"] for each in found)
+
+
+def test_a_snapshot_says_that_the_provider_is_gone(scratch: Scratch) -> None:
+    serve(scratch)
+    tools = opened(scratch)
+    agent = tools.create("say done")["agentId"]
+    assert tools.status(agent)["providerUnavailable"] is False
+    scratch.write_config(scratch.config.read_text().replace("[agents.providers.echo]", "[agents.providers.other]"))
+    scratch.reload()
+    assert tools.status(agent)["providerUnavailable"] is True
+
+
 @pytest.mark.parametrize("method", ["session/set_model", "session/set_config_option"])
 def test_a_model_after_the_provider_is_used_by_each_process_of_the_agent(scratch: Scratch, method: str) -> None:
     daemon = serve(scratch, "--modes", "--models", method)

@@ -126,6 +126,15 @@ def test_a_lead_decides_by_the_tools_of_the_policy_as_well(tools: AgentTools, te
     assert "not today" in activity(tools, child)
 
 
+def test_a_lead_that_waits_for_approvals_hears_of_a_child_that_has_finished(tools: AgentTools) -> None:
+    lead, child = lead_and_child(tools, "sleep 0.4\nsay done")
+    found = json.loads(tools.send(lead, 'mcp policy__wait_for_approvals {"seconds": 40}')["lastMessage"])
+    assert found["approvals"] == []
+    assert [(each["agentId"], each["kind"]) for each in found["attention"]] == [(child, "finished")]
+    assert tools.send(lead, "say next")["lastMessage"] == "next"
+    assert notices(tools, lead, child, "finished") == 0
+
+
 def test_what_the_policy_asks_a_person_the_person_decides(tools: AgentTools, team: Team) -> None:
     lead, child = lead_and_child(tools, "ask edit")
     (approval,) = team.wait_pending()

@@ -142,6 +142,8 @@ class AgentState:
     def set_status(self, status: Status) -> None:
         """Change the status; wake those that wait for a change."""
         self.record.status = status
+        if status == "closed":
+            self.record.closed_at = time.time()
         self.note_change()
 
     def note_change(self) -> None:

@@ -103,6 +103,7 @@ class AgentRecord(msgspec.Struct, kw_only=True):
     # Number of turns so far: notices of two turns are two notices.
     turn: int = 0
     closed_reason: str | None = None
+    closed_at: float | None = None
     # Whether the parent is told when a turn of this agent ends.
     notify: bool = True
     # Distance from the agent that no agent has created.

@@ -77,7 +77,7 @@ class AgentsPack(Pack):
                 ),
                 PackTool(
                     "list_agents",
-                    "List the agents that you may act on: those that work come first.",
+                    "List the agents that you may act on: first those that require attention, then those that work.",
                     schemas.LIST,
                     self._list,
                     {"title": "List agents", **_READ_ONLY},
@@ -206,11 +206,16 @@ class AgentsPack(Pack):
         snapshot = self._service.snapshot(agent)
         for key in ("lastMessage", "lastError"):
             snapshot[key] = everywhere(snapshot[key]) if snapshot[key] else snapshot[key]
+        provider = self._service.providers().get(agent.record.provider)
+        snapshot["providerUnavailable"] = provider is None or not provider.is_installed
         return {"status": agent.record.status, "snapshot": snapshot}
 
     async def _list(self, context: CallContext, arguments: Arguments) -> dict[str, Any]:
         found = self._service.list(self._caller(context), arguments.get("includeArchived", False))
-        return {"agents": [self._service.item(agent) for agent in found[: int(arguments.get("limit", 50))]]}
+        items = [self._service.item(agent) for agent in found]
+        # Stable: those that work come first among the others.
+        items.sort(key=lambda item: not item["requiresAttention"])
+        return {"agents": items[: int(arguments.get("limit", 50))]}
 
     async def _cancel(self, context: CallContext, arguments: Arguments) -> dict[str, Any]:
         return {"success": await self._service.cancel(*self._found(context, arguments))}

@@ -38,14 +38,16 @@ def modes(found: list[Mode]) -> list[dict[str, Any]]:
 
 
 def attention_reason(agent: "Agent") -> AttentionReason | None:
-    """Return why an agent requires attention; None if it does not."""
+    """Return why an agent requires attention; None if it does not, as when it is closed."""
+    if agent.is_closed:
+        return None
     return "permission" if agent.asked() else agent.record.attention
 
 
 def item(agent: "Agent") -> dict[str, Any]:
     """Return an agent for a list."""
     record = agent.record
-    reason = attention_reason(agent)
+    reason, asked = attention_reason(agent), agent.asked()
     return {
         "id": agent.id,
         "shortId": agent.id[:_SHORT_ID_CHARACTERS],
@@ -60,7 +62,8 @@ def item(agent: "Agent") -> dict[str, Any]:
         "lastUserMessageAt": timestamp(record.last_user_message_at),
         "requiresAttention": reason is not None,
         "attentionReason": reason,
-        "attentionTimestamp": timestamp(record.attention_at),
+        "attentionTimestamp": timestamp((asked[0].created if asked else record.attention_at) if reason else None),
+        "archivedAt": timestamp(record.closed_at),
         "labels": dict(record.labels),
         "parentAgentId": record.parent_id,
         "worktree": worktree(agent),

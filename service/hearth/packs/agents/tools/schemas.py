@@ -75,6 +75,7 @@ _ITEM: dict[str, Schema] = {
     "requiresAttention": FLAG,
     "attentionReason": {"type": ["string", "null"], "enum": [*get_args(AttentionReason), None]},
     "attentionTimestamp": TEXT_OR_NULL,
+    "archivedAt": TEXT_OR_NULL,
     "labels": _OBJECT,
     "parentAgentId": TEXT_OR_NULL,
     "worktree": WORKTREE_OR_NULL,
@@ -102,7 +103,8 @@ SNAPSHOT = obj(
         "closedReason": TEXT_OR_NULL,
         "turn": COUNT,
         "pid": {"type": ["integer", "null"]},
-    }
+    },
+    {"providerUnavailable": FLAG},
 )
 WAITED: dict[str, Schema] = {"lastMessage": TEXT_OR_NULL, "permission": PERMISSION_OR_NULL, "attention": ATTENTION}
 CREATED = obj(
