@@ -258,6 +258,22 @@ def test_a_client_of_its_own_gives_an_agent_no_more_authority(tools: AgentTools,
     assert [each["parentAgentId"] for each in tools.agents() if each["title"] == "mine"] == [agent]
 
 
+def test_a_child_that_was_started_by_command_line_notifies_the_agent_in_whose_shell_it_was(tools: AgentTools) -> None:
+    lead = tools.create()["agentId"]
+    # One line of a prompt is one command.
+    started = shlex.join([sys.executable, "-I", "-m", "hearth", "agent", "run", "--background", "sleep 0.5"])
+    child = str(tools.send(lead, f"shell {started}")["lastMessage"]).strip()
+    assert tools.status(child)["parentAgentId"] == lead
+    told(tools, lead, child)
+    failing = shlex.join(
+        [sys.executable, "-I", "-m", "hearth", "agent", "send", "--background", child, "fail no model"]
+    )
+    tools.send(lead, f"shell {failing}")
+    told(tools, lead, child, "errored")
+    assert tools.send(lead, "say next")["lastMessage"] == "next"
+    assert [notices(tools, lead, child, word) for word in ("finished", "errored")] == [1, 1]
+
+
 # Runs a command as soon as its parent, the first argument, has ended.
 ORPHAN = """
 import os, subprocess, sys, time

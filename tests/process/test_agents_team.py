@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from support.agents.home import AgentTools, opened, serve
-from support.clients import Message
+from support.clients import FramesClient, Message
 from support.daemon import Scratch
+from support.http.clients import LegacyHttp, ModernHttp
 from support.kernel import until
+from support.policies import Team
+from support.scripted_daemon import BridgeProcess
 
 PACKS = ("agents", "self-id", "team")
 
@@ -87,6 +90,56 @@ def test_what_is_not_the_agents_own_is_refused_with_a_code(tools: AgentTools, tr
         client.initialize()
         answer = client.answer_to(client.begin_call("self-id__set_title", None, None, title="x"))["result"]
         assert answer["isError"] and answer["content"][0]["text"].startswith("NOT_ALLOWED")
+
+
+# Without it there are no roles, and with it an agent's token is also its role's.
+POLICY = """
+default_role = "dev"
+[roles.dev]
+tools = ["**"]
+otherwise = "allow"
+may_start = ["dev"]
+"""
+
+
+@pytest.mark.parametrize("policy", ["", POLICY], ids=["no policy", "policy"])
+def test_the_id_of_another_agent_is_refused_with_an_agents_own_token(scratch: Scratch, policy: str) -> None:
+    Team(scratch, policy)
+    serve(scratch, packs=PACKS)
+    tools = opened(scratch)
+    first, second = tools.create(title="first")["agentId"], tools.create(title="second")["agentId"]
+    file = scratch.folder / "agents" / f"{first}.token"
+    token, sentence = file.read_text().strip(), f"NOT_ALLOWED: this client is agent {first!r}, and not {second!r}"
+    frames = scratch.own(FramesClient(scratch.socket))
+    frames.send_frame({"type": "hello", "seq": 1, "protocol": 1, "roleToken": token, "agentId": second})
+    assert frames.receive_type("error")[0]["message"].startswith(sentence)
+    call = {"name": "self-id__set_title", "arguments": {"title": "stolen"}}
+    for client in (LegacyHttp(scratch), ModernHttp(scratch)):
+        client.headers |= {"Hearth-Role-Token": token, "X-Hearth-Agent": second}
+        refused = client.post("tools/call", call)
+        assert (refused.status, sentence in refused.text()) == (403, True)
+    words = ("--agent-id", second, "--token-file", str(file))
+    bridge = BridgeProcess(scratch.home, *words, environment=scratch.environment())
+    try:
+        bridge.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+        assert sentence in bridge.read()["error"]["message"]
+    finally:
+        bridge.close()
+    assert [tools.status(each)["title"] for each in (first, second)] == ["first", "second"]
+    # With its own id the same token is good.
+    client = opened(scratch, roleToken=token, agentId=first).client
+    assert client.answer_to(client.begin_call("self-id__set_title", None, None, title="own"))["result"]
+    assert [tools.status(each)["title"] for each in (first, second)] == ["own", "second"]
+
+
+def test_a_child_does_not_name_the_branch_of_its_leads_worktree(tools: AgentTools, tree: Path) -> None:
+    created = tools.create(cwd=str(tree), worktreeName="fix", baseBranch="main")
+    lead = created["agentId"]
+    child = child_of(tools, lead)
+    assert tools.status(child)["cwd"] == created["cwd"]
+    assert said(tools, child, "set_branch", name="stolen").startswith("NOT_ALLOWED: Branch renames are only allowed")
+    assert git(created["cwd"], "symbolic-ref", "--short", "HEAD") == "fix"
+    assert found(tools, lead, "set_branch", name="own") == {"success": True, "branch": "own"}
 
 
 def test_agents_of_a_tree_exchange_messages_and_share_tasks(tools: AgentTools) -> None:

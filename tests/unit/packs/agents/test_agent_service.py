@@ -13,6 +13,7 @@ from hearth.errors import AgentError
 from hearth.hub.hub import Hub
 from hearth.packs.agents.model import AgentRecord
 from hearth.packs.agents.service import AgentService
+from hearth.packs.agents.tools.pack import AgentsPack
 
 if TYPE_CHECKING:
     from hearth.packs import PackServices
@@ -24,6 +25,16 @@ def service(tmp_path: Path) -> AgentService:
     places = SimpleNamespace(agents=str(tmp_path / "agents"), agent_tokens=lambda: str(tmp_path / "tokens"))
     hub = Hub(Config(), str(tmp_path / "learned.json"))
     return AgentService(cast("PackServices", SimpleNamespace(hub=hub, places=places)))
+
+
+def test_agents_that_ask_for_nothing_may_call_the_tools_that_only_read(service: AgentService) -> None:
+    hints = {name: tool.annotations for name, tool in AgentsPack(service).tools.items()}
+    assert {name for name, each in hints.items() if each["readOnlyHint"]} == {
+        *("wait_for_agent", "get_agent_status", "list_agents", "get_agent_activity"),
+        *("list_pending_permissions", "list_providers"),
+    }
+    # A client that does not know the first hint asks about what it does not know to be harmless.
+    assert all(each["destructiveHint"] in (True, False) for each in hints.values() if not each["readOnlyHint"])
 
 
 async def test_a_file_that_opens_slowly_does_not_hold_the_loop(
