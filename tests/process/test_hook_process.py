@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +137,31 @@ def test_a_policy_that_is_removed_meanwhile_is_none(hooks: Hooks, daemon: Script
     hooks.policy.unlink()
     wire.send({"type": "hookAnswer", "re": 1, "exitCode": 0, "policy": False})
     assert (hook.wait(), output(hook), hook.stderr()) == (0, b"", "")
+
+
+def dangling(hooks: Hooks) -> None:
+    hooks.policy.unlink()
+    hooks.policy.symlink_to("nowhere")
+
+
+def removed_while_changes_wait(hooks: Hooks) -> None:
+    last = hooks.scene.home / ".local" / "state" / "hearth" / "policy" / "mcp"
+    last.parent.mkdir(parents=True)
+    hooks.policy.rename(last)
+    last.write_text('apply = "manual"')
+
+
+@pytest.mark.parametrize("become", [dangling, removed_while_changes_wait])
+def test_what_the_daemon_counts_as_a_policy_is_one(
+    hooks: Hooks, daemon: ScriptedDaemon, become: Callable[[Hooks], None]
+) -> None:
+    become(hooks)
+    hook = hooks.start()
+    wire = daemon.accept()
+    wire.read()
+    wire.send({"type": "hookAnswer", "re": 1, "exitCode": 0, "policy": False})
+    assert (hook.wait(), output(hook)) == (2, b"")
+    assert "the daemon has not loaded" in hook.stderr()
 
 
 # --- whatever goes wrong

@@ -131,20 +131,32 @@ def main(argv: list[str]) -> int:
     except UsageError as end:
         os.write(1 if end.exit_code == 0 else 2, f"{end}\n".encode())
         return end.exit_code
-    policy = options.places.policy_file()
     # Not by way of the interpreter's end, which takes as long as the question.
-    os._exit(HookProcess(options, policy).run() if is_there(policy) else 0)
+    os._exit(HookProcess(options).run() if has_policy(options.places) else 0)
 
 
-def is_there(policy: str) -> bool:
-    """Tell whether a policy file exists. One that cannot be looked at counts as there."""
+def has_policy(places: "Places") -> bool:
+    """Tell whether there is a policy, as the daemon sees it. A file that cannot be looked at counts as one.
+
+    A link that leads nowhere is one, too, and so is the last policy where its removal waits for `hearth policy apply`.
+    """
     try:
-        os.stat(policy)
+        os.lstat(places.policy_file())
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return _waits_for_removal(places.last_policy)
     except OSError:
         pass
     return True
+
+
+def _waits_for_removal(last_policy: str) -> bool:
+    try:
+        with open(last_policy, "rb") as file:
+            return b"manual" in file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
 
 
 class _Failure(Exception):
@@ -154,9 +166,8 @@ class _Failure(Exception):
 class HookProcess:
     """One call of a hook under a policy."""
 
-    def __init__(self, options: HookOptions, policy: str) -> None:
+    def __init__(self, options: HookOptions) -> None:
         self._options = options
-        self._policy = policy
         self._deadline = monotonic() + options.wait
         # Held from the moment the answer is known: the other thread then has nothing to say.
         self._answering = allocate_lock()
@@ -173,9 +184,10 @@ class HookProcess:
             # A client passes a hook that ends with a traceback, also with that of an interrupt.
             return self._fail(f"the hook failed ({type(exc).__name__}: {exc}); is Hearth's installation complete?")
         if found[0].get("policy") is False:
-            if not is_there(self._policy):
+            places = self._options.places
+            if not has_policy(places):
                 return 0
-            return self._fail(f"the daemon has not loaded {self._policy}; `hearth restart` makes it do so")
+            return self._fail(f"the daemon has not loaded {places.policy_file()}; `hearth restart` makes it do so")
         return self._tell(found[0], found[1])
 
     def _tell(self, header: "dict[str, object]", output: bytes) -> int:
@@ -198,7 +210,7 @@ class HookProcess:
     def _fail(self, reason: str) -> int:
         """Say why there is no decision; return the exit code that this means to the client."""
         self._answering.acquire()
-        passes = self._options.event in PASSING_EVENTS or _passes_errors(self._policy)
+        passes = self._options.event in PASSING_EVENTS or _passes_errors(self._options.places.policy_file())
         end = "" if passes else " The tool was not run."
         said = f"Hearth's policy could not be asked: {reason.rstrip('.')}.{end}\n"
         try:
