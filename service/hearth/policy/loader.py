@@ -214,6 +214,9 @@ class _Reader:
         if self._for_project:
             for key in found.keys() - PROJECT_ROLE_KEYS:
                 self.problem((*at, key), f"role {name!r}: a project's policy may only narrow, and {key} could widen")
+        for key in ("lead", "human"):
+            if found.get("claimable") and found.get(key):
+                self.problem((*at, "claimable"), f"role {name!r}: a role with {key} decides, so it needs a role token")
         for index, other in enumerate(found.get("may_start", ())):
             self._check_role((*at, "may_start", index), other, f"role {name!r}: may_start")
         grants = [

@@ -240,6 +240,12 @@ def test_a_projects_grants_narrow_where_it_says_otherwise() -> None:
     assert decide(asked, "dev", None, "Bash", b'{"command": "make x"}', "/w").outcome == "ask"
 
 
+@pytest.mark.parametrize("key", ["lead", "human"])
+def test_a_role_that_decides_cannot_be_claimed(key: str) -> None:
+    (problem,) = problems(ROLES + f"claimable = true\n{key} = true\n")
+    assert f"a role with {key} decides, so it needs a role token" in problem
+
+
 def test_the_audit_log_has_the_limits_of_the_file_or_its_own() -> None:
     assert read(ROLES).audit == (True, DAYS_BY_DEFAULT, SIZE_BYTES_BY_DEFAULT)
     assert read(ROLES + '[audit]\nenabled = false\ndays = 7\nsize = "2 MiB"\n').audit == (False, 7, 2 * 1024 * 1024)

@@ -9,11 +9,14 @@ The rules:
 3. An agent's client asks about one call in several ways, at the same time or one after the other: by its hook, and by a
    permission request. One approval serves each way once, within `JOIN_SECONDS`; a second question of the same way is
    another call.
-4. A mode in which an agent never asks is granted by `agent_mode(ID)`, or a person is asked; never a lead. So it is with
+4. A grant for a tool of a client is good in the repository, or the folder, that its caller began in: the same command
+   does another thing elsewhere.
+5. A mode in which an agent never asks is granted by `agent_mode(ID)`, or a person is asked; never a lead. So it is with
    a folder in which the creator of an agent may not work itself.
 """
 
 import asyncio
+import os
 from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -26,6 +29,7 @@ from hearth.policy.agent_modes import FOR_PERSON, for_person
 from hearth.policy.decision import decide
 from hearth.policy.grants import ONCE, CallGrant, GrantKey
 from hearth.policy.model import Decision
+from hearth.policy.trust import workspace_of
 
 if TYPE_CHECKING:
     from hearth.hub.authorization.guard import Guard
@@ -76,7 +80,9 @@ class OwnTools:
     async def _approved(
         self, permit: Permit, arguments: bytes, seconds: float | None, on_asked: OnAsked | None, way: str
     ) -> tuple[bool, str]:
-        key = permit.key = GrantKey(permit.asker.principal, permit.server, permit.tool, "", permit.digest)
+        place = workspace_of(permit.asker.origin) if not permit.server and permit.tool not in FOR_PERSON else None
+        definition = digest_of(os.fsencode(place)) if place else ""
+        key = permit.key = GrantKey(permit.asker.principal, permit.server, permit.tool, definition, permit.digest)
         approvals = self._guard.approvals
         try:
             if self._use_grant(permit, way):

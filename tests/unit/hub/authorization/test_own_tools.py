@@ -8,6 +8,7 @@ import pytest
 
 from hearth.errors import Refused
 from hearth.hub.authorization import own_tools
+from hearth.hub.authorization.approvals import Approval
 from hearth.hub.authorization.own_tools import JOIN_SECONDS, OwnTools
 from hearth.hub.authorization.pending import ITEMS_PER_PRINCIPAL, Approver
 from hearth.hub.sessions import agent_principal
@@ -75,6 +76,29 @@ async def test_the_second_way_of_asking_is_answered_after_the_first_is_over(
         third = await stage.ask("a1", seconds=0.0, way=way)
         assert not (await third.task)[0]
         assert third.approvals
+
+
+async def test_a_grant_is_good_in_the_repository_that_its_caller_works_in(stage: AgentStage, tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name / ".git").mkdir(parents=True)
+    asker = stage.guard.agent_asker("a1")
+
+    def asked_in(folder: str, approvals: list[Approval]) -> asyncio.Task[tuple[bool, str]]:
+        origin = asker._replace(origin=str(tmp_path / folder))
+        return asyncio.ensure_future(
+            stage.guard.obtain(origin, None, "Bash", b"{}", None, approvals.append, "permission")
+        )
+
+    approvals: list[Approval] = []
+    first = asked_in("one", approvals)
+    await settle()
+    await stage.pending.decide(approvals[0].id, "approve", PERSON, "", "always")
+    assert await first == await asked_in("one/src", []) == (True, "")
+    other = asked_in("other", approvals)
+    await settle()
+    assert len(approvals) == 2
+    await stage.pending.decide(approvals[1].id, "deny", PERSON)
+    assert not (await other)[0]
 
 
 async def test_the_same_way_again_is_another_call(stage: AgentStage) -> None:
