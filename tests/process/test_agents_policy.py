@@ -176,6 +176,29 @@ def test_a_mode_that_never_asks_needs_a_grant(scratch: Scratch, team: Team) -> N
     assert tools.call("set_agent_mode", agentId=agent, modeId="bypassPermissions")["newMode"] == "bypassPermissions"
 
 
+def test_an_agent_that_switches_itself_to_a_mode_that_never_asks_is_stopped_and_put_back(
+    scratch: Scratch,
+) -> None:
+    Team(scratch, POLICY)
+    text = config(scratch, "--modes").replace("[agents.providers.echo]", "[agents.providers.claude]")
+    scratch.write_config(text.replace("'echo'", "'claude'"))
+    daemon = scratch.start()
+    tools = opened(scratch)
+    agent = tools.create(role="tl", mode="acceptEdits")["agentId"]
+    tools.call("send_agent_prompt", agentId=agent, prompt="mode bypassPermissions\nsleep", background=True)
+    until(lambda: tools.status(agent)["status"] == "idle", "the turn is stopped")
+    assert "in which it never asks and which nobody has granted" in activity(tools, agent)
+    assert tools.status(agent)["currentModeId"] == "bypassPermissions"
+    assert tools.send(agent, "mode")["lastMessage"] == "acceptEdits"
+    # It may choose among the modes that ask.
+    assert tools.send(agent, "mode plan\nmode")["lastMessage"] == "plan"
+    tools.call("send_agent_prompt", agentId=agent, prompt="mode bypassPermissions\nsleep", background=True)
+    until(lambda: tools.status(agent)["status"] == "idle", "the turn is stopped")
+    assert daemon.stop() == 0
+    scratch.start()
+    assert opened(scratch).send(agent, "mode")["lastMessage"] == "acceptEdits"
+
+
 def test_an_agent_whose_mode_still_needs_a_grant_gets_no_prompt(scratch: Scratch, team: Team) -> None:
     # The scripted agent in the place of OpenCode, which never asks in any mode.
     text = config(scratch, "--modes").replace("[agents.providers.echo]", "[agents.providers.opencode]")

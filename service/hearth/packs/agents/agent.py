@@ -47,6 +47,7 @@ class Agent(AgentProcess):
         self._cancels = 0
         # Whether the last turn was cancelled: no turn of notices begins before the next prompt.
         self.is_halted = False
+        self._leaving: asyncio.Task[bool] | None = None
 
     @property
     def is_busy(self) -> bool:
@@ -73,6 +74,7 @@ class Agent(AgentProcess):
                 try:
                     if mode is not None:
                         await self._switch_mode(mode)
+                    await self._leave_ungranted_mode()
                     if self._cancels != cancels:
                         raise Refused(CANCELLED)
                     self.is_halted = False
@@ -95,6 +97,7 @@ class Agent(AgentProcess):
                     return None
                 await self._ensure_session()
                 try:
+                    await self._leave_ungranted_mode()
                     # A prompt that came meanwhile would replace this turn at once.
                     is_wanted = not self._prompts and self._cancels == cancels
                     text = compose() if is_wanted else None
@@ -145,6 +148,8 @@ class Agent(AgentProcess):
         self.check_open()
         if session is None:
             raise AgentError(record.last_error or f"agent {self.id} ended before its turn began")
+        if not self.may_work:
+            raise AgentError(self._ungranted())
         self._idle_timer.stop()
         instruction = self._host.first_instruction(self) if record.turn == 0 else None
         record.turn += 1
@@ -263,6 +268,20 @@ class Agent(AgentProcess):
             finally:
                 self._rest()
 
+    async def _leave_ungranted_mode(self) -> None:
+        """Go back to the mode that the agent was put into, if it has left it for one that needs a grant.
+
+        Raises HearthError.
+        """
+        if not self.may_work and self.record.chosen_mode is not None:
+            await self._switch_mode(self.record.chosen_mode)
+
+    def _ungranted(self) -> str:
+        mode = self.record.mode
+        return (
+            f"agent {self.id} has switched itself to mode {mode!r}, in which it never asks and which nobody has granted"
+        )
+
     # --- events of the session
 
     def updated(self, update: dict[str, Any]) -> None:
@@ -272,6 +291,9 @@ class Agent(AgentProcess):
         if update["sessionUpdate"] in ("current_mode_update", "config_option_update") and info is not None:
             self.take_session_info(info)
             self.note_change()
+            if self.turn is not None and self.turn.aborted is None and not self.may_work:
+                self.note_error(self._ungranted())
+                self._leaving = asyncio.get_running_loop().create_task(self.abort(self._ungranted()))
 
     def permission_asked(self, request: acp.PermissionRequest, answer: Answer) -> None:
         """Have a permission request decided; one outside of a turn is cancelled."""

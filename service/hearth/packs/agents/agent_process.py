@@ -32,6 +32,11 @@ class AgentProcess(AgentState, SessionEvents):
         """Sessions whose processes run: the current one, and those that are being ended."""
         return [session for session in (self.session, *self._ends) if session is not None and session.pid]
 
+    @property
+    def may_work(self) -> bool:
+        """Whether the agent may work in its present mode, which it may have switched to by itself."""
+        return self._host.may_begin_in(self, self.record.mode)
+
     async def wait_for_ends(self) -> None:
         """Return when the processes of sessions that were let go of are gone."""
         await self._ends.finish()
@@ -65,7 +70,8 @@ class AgentProcess(AgentState, SessionEvents):
         assert session.capabilities is not None
         record.session_id = info.session_id
         record.can_load, record.can_resume = session.capabilities.load, session.capabilities.resume
-        wanted = record.mode
+        # A mode that it has switched to by itself, and that nobody has granted, is not restored.
+        wanted = record.mode if self.may_work else record.chosen_mode
         self.take_session_info(info)
         if record.wanted_model and record.wanted_model != record.model:
             await self._set_model(session, record.wanted_model)
@@ -113,10 +119,18 @@ class AgentProcess(AgentState, SessionEvents):
         return self._ends.begin(session)
 
     async def _switch_mode(self, mode: str) -> None:
-        if (session := self.session) is None or mode == self.record.mode:
+        """Switch to a mode that the agent may work in. Raises HearthError."""
+        if (session := self.session) is None:
             return
-        self.check_mode(mode)
-        await session.set_mode(mode)
+        former, self.record.chosen_mode = self.record.chosen_mode, mode
+        if mode == self.record.mode:
+            return
+        try:
+            self.check_mode(mode)
+            await session.set_mode(mode)
+        except BaseException:
+            self.record.chosen_mode = former
+            raise
         if session.info is not None:
             self.take_session_info(session.info)
         self.note_change()

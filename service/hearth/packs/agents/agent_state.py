@@ -44,7 +44,7 @@ class AgentHost(Protocol):
         """Withdraw the token of a process that has ended."""
 
     def may_begin_in(self, agent: "AgentProcess", mode: str | None) -> bool:
-        """Tell whether a new process may work in a mode that its agent did not have: one that asks, under a policy."""
+        """Tell whether an agent may work in a mode: under a policy one that asks, or that it was put into."""
 
     def first_instruction(self, agent: "Agent") -> str | None:
         """Return the instruction that precedes the first prompt, if there is one."""

@@ -102,9 +102,11 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
             mode = _inherited_mode(service, agent, (parent.record.provider, mode), provider)
         if mode is not None:
             await agent.set_mode(mode)
-        if providers.never_asks(provider, record.mode) and (granted is None or record.mode != granted):
+        begun = record.mode
+        if providers.never_asks(provider, begun) and (granted is None or begun != granted):
             # Also for a mode that its parent has: another provider may ask in a mode of that name.
-            await modes.check_unasked(service, caller, provider, record.mode or "")
+            await modes.check_unasked(service, caller, provider, begun or "")
+        record.chosen_mode = begun
         await service.store.save_durably(record)
     except BaseException:
         await _discard(service, agent)

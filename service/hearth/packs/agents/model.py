@@ -79,6 +79,8 @@ class AgentRecord(msgspec.Struct, kw_only=True):
     has_own_title: bool = False
     role: str | None = None
     mode: str | None = None
+    # Mode that it was put into by somebody who may: since then it may have switched itself to another one.
+    chosen_mode: str | None = None
     modes: list[Mode] = []
     parent_id: str | None = None
     # Name of the client that created it, and the folder of that client's session.

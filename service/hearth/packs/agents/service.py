@@ -204,7 +204,7 @@ class AgentService:
         """Begin a turn and return it; one that runs is replaced. Raises HearthError."""
         self.check_prompt(text)
         agent.check_created()
-        if mode is not None and mode != agent.record.mode:
+        if mode is not None and {mode} != {agent.record.mode, agent.record.chosen_mode}:
             await modes.check(self, caller, agent, mode)
         return await self.begin(agent, text, mode)
 
@@ -321,7 +321,7 @@ class AgentService:
         self.tokens.revoke(agent.id)
 
     def may_begin_in(self, agent: "AgentProcess", mode: str | None) -> bool:
-        """Tell whether a new process may work in a mode that its agent did not have."""
+        """Tell whether an agent may work in a mode."""
         return modes.may_begin_in(self, agent, mode)
 
     def first_instruction(self, agent: Agent) -> str | None:

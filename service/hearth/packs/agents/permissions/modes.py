@@ -35,6 +35,8 @@ async def check_unasked(service: "AgentService", caller: "AgentCaller", provider
 
 
 def may_begin_in(service: "AgentService", agent: "AgentProcess", mode: str | None) -> bool:
-    """Tell whether a new process may work in a mode that its agent did not have, and nobody has granted."""
+    """Tell whether an agent may work in a mode: one that asks, or that it was put into by somebody who may."""
+    if service.guard is None or mode == agent.record.chosen_mode:
+        return True
     provider = service.providers().get(agent.record.provider)
-    return service.guard is None or provider is None or not providers.never_asks(provider, mode)
+    return provider is None or not providers.never_asks(provider, mode)
