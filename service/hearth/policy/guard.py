@@ -36,8 +36,14 @@ _REMARKS = frozenset({"description", "justification"})
 _PATCHED = re.compile(
     r"^(?:\*\*\* (?:Add|Update|Delete) File:|\*\*\* Move to:|(?:---|\+\+\+) (?:[ab]/)?)([^\n]+)$", re.MULTILINE
 )
-# Parts of raw JSON without which it names no file of Hearth's.
-_OWN_TRIGGERS = (".hearth", "/hearth", "\\hearth", "hearth~")
+# Beginnings of these: the search for them takes a tenth of the time of the search for a header.
+_PATCH_MARKS = ("*** ", "--- ", "+++ ")
+# Parts of raw JSON without which it names no protected file. An escape may hide a letter.
+_TRIGGERS = (".hearth", "/hearth", "\\hearth", "hearth~", ".claude", ".codex", ".gemini", "\\u00")
+# Raw JSON without case, with `.` for `/` and `\\`, `c` for `g`, `h` and `u`, `e` for `l`, `o` and `0`: the triggers with
+# a mark in front then begin alike, and a regular expression with a literal beginning takes half the time of others.
+_FOLDED = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ/\\ghulo0", b"abcdefccijkemnepqrstcvwxyz..ccceee")
+_MENTION = re.compile(rb"\.ce(?:artc|acde|dex|mini|e)")
 _DOT, _SLASH, _BACKSLASH, _TILDE = b"./\\~"
 # Names in one call that are looked at closely. No granted call has more; one with more is refused.
 _NAMES_LIMIT = 1000
@@ -89,18 +95,16 @@ def is_guarded(server: str | None, tool: str) -> bool:
 
 def mentions(arguments: bytes) -> bool:
     """Tell whether raw arguments may name a protected file: a quick look at every call of a server's tool."""
-    has_dot, has_escape = _DOT in arguments, _BACKSLASH in arguments
-    if not (has_dot or has_escape or _SLASH in arguments or _TILDE in arguments):
+    has_tilde = _TILDE in arguments
+    if not (has_tilde or _DOT in arguments or _SLASH in arguments or _BACKSLASH in arguments):
         # Most ids and phrases: the search for a byte costs a tenth of the search for a word.
         return False
-    # A search in a text takes a fifth of the time of one in bytes.
+    # One search for everything, because each takes as long.
+    folded = arguments.translate(_FOLDED)
+    if _MENTION.search(folded) is None and not (has_tilde and b"ceartc~" in folded):
+        return False
     lowered = arguments.decode("latin-1").lower()
-    if "hearth" in lowered and any(trigger in lowered for trigger in _OWN_TRIGGERS):
-        return True
-    if has_dot and (".claude" in lowered or ".codex" in lowered or ".gemini" in lowered):
-        return True
-    # An escape may hide a letter.
-    return has_escape and "\\u00" in lowered
+    return any(trigger in lowered for trigger in _TRIGGERS)
 
 
 def refusal(
@@ -143,7 +147,7 @@ class _Search:
             elif not has_content:
                 if _COMMAND_KEY.search(key) and (found := self.in_command(text)) is not None:
                     return found
-                for path in _PATCHED.findall(text):
+                for path in _PATCHED.findall(text) if any(mark in text for mark in _PATCH_MARKS) else ():
                     if self._exceeds():
                         return _TOO_MANY
                     if self._protected.include(path.strip()):

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hearth.policy import guard
 from hearth.policy.captures import Surroundings
@@ -226,3 +228,13 @@ def test_worktrees_of_agents_are_no_part_of_the_state(home: Path, policy_path: s
     (worktree / "link").symlink_to(state / "grants")
     assert refused(worktree, policy_path, "Write", file_path="link/mcp")
     assert refused(worktree, policy_path, "Bash", command="rm -rf ../../../../roles")
+
+
+_PIECES = ["hearth", "HEARTH", "Claude", "codex", "gemini", "u00", "ceartc", ".", "/", "\\", "~", "c", "e", "x", "ä"]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=8))
+def test_a_name_with_its_mark_is_a_mention_and_letters_alike_are_none(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    marked = [mark + "hearth" for mark in "./\\"] + ["hearth~", ".claude", ".codex", ".gemini", "\\u00"]
+    assert guard.mentions(text.encode()) is any(each in text.lower() for each in marked)
