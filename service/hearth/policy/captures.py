@@ -7,6 +7,7 @@ it, a remote must be configured in the repository of the workspace.
 
 import os
 import re
+import stat
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
@@ -39,10 +40,15 @@ _PSEUDO_REF = re.compile(r"(?:[A-Z]+_)?HEAD", re.IGNORECASE)
 _GIT_FOLDER = re.compile(r"\.git|git~[0-9]+", re.IGNORECASE)
 # Windows's short names for other files, such as HEARTH~1.
 _SHORT_NAME = re.compile(r"[^/]*~[0-9]+(?:\.[^/]*)?")
+# Parts of a path after which it is another one.
+_MOVING_PARTS = frozenset({"", ".", ".."})
 # Folders through which Linux offers a process's own view of other files.
 _KERNEL_FOLDERS = ("/proc", "/dev", "/sys")
+_IN_KERNEL_FOLDERS = tuple(f"{folder}/" for folder in _KERNEL_FOLDERS)
 
 Check = Callable[[str, "Surroundings"], str]
+# Values by the name of their capture.
+Captured = dict[str, list[str]]
 
 
 class NoMatch(Exception):
@@ -64,21 +70,32 @@ class NoMatch(Exception):
 
 
 class Surroundings:
-    """File system around one call: its workspace, resolved when first needed."""
+    """File system around one call: looked at when first needed, and once, so that all steps see the same."""
 
-    __slots__ = ("_real", "_root", "workspace")
+    __slots__ = ("_real", "_remotes", "_resolved", "_root", "matches", "workspace")
 
     def __init__(self, workspace: str | None) -> None:
         self.workspace = workspace if workspace and os.path.isabs(workspace) else None
         self._real: str | None = None
         self._root: str | None = None
+        self._remotes: frozenset[str] | None = None
+        self._resolved: dict[str, str] = {}
+        # Results of templates of commands, by their id and the words; for `matchers`.
+        self.matches: dict[tuple[int, tuple[str, ...]], Captured | NoMatch] = {}
 
     @property
     def real(self) -> str | None:
         """Workspace with every link resolved; None if there is none."""
         if self._real is None and self.workspace is not None:
-            self._real = os.path.realpath(self.workspace)
+            self._real = real_path(self.workspace)
         return self._real
+
+    def resolve(self, path: str) -> str:
+        """Return an absolute path with every link resolved. Raises ValueError for a NUL, or half a surrogate pair."""
+        found = self._resolved.get(path)
+        if found is None:
+            found = self._resolved[path] = real_path(path, self.real)
+        return found
 
     @property
     def root(self) -> str:
@@ -87,21 +104,48 @@ class Surroundings:
             real = self.real
             if real is None:
                 raise NoMatch("the folder that paths are relative to is not known")
-            if is_inside(os.path.realpath(paths.home_dir()), real):
+            if is_inside(real_path(paths.home_dir()), real):
                 raise NoMatch("the workspace is the home folder or above it, which is too much for a grant")
             self._root = real
         return self._root
 
     def remotes(self) -> frozenset[str]:
         """Return the names of the remotes of the workspace's repository; none if there is no repository."""
-        config = _git_config(self.root)
-        if config is None:
-            return frozenset()
+        if self._remotes is None:
+            self._remotes = _remotes_of(self.root)
+        return self._remotes
+
+
+def real_path(path: str, real: str | None = None) -> str:
+    """Return what `os.path.realpath` does for an absolute path, in a third of its time where there are no links.
+
+    `real` is a folder that was resolved for the same call: the way to it is not looked at again.
+    """
+    begin = len(real) if real and path.startswith(f"{real}/") else 0
+    parts = path[begin + 1 :].split("/")
+    if os.sep != "/" or not path.startswith("/") or not _MOVING_PARTS.isdisjoint(parts):
+        return os.path.realpath(path)
+    whole = path[:begin]
+    for part in parts:
+        whole = f"{whole}/{part}"
         try:
-            found = os.stat(config)
+            if stat.S_ISLNK(os.lstat(whole).st_mode):
+                return os.path.realpath(path)
         except OSError:
-            return frozenset()
-        return _remotes_in(config, found.st_mtime_ns, found.st_size, found.st_ino)
+            # Nor can anything below it be looked at, so that nothing more is resolved.
+            break
+    return path
+
+
+def _remotes_of(folder: str) -> frozenset[str]:
+    config = _git_config(folder)
+    if config is None:
+        return frozenset()
+    try:
+        found = os.stat(config)
+    except OSError:
+        return frozenset()
+    return _remotes_in(config, found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def _git_config(folder: str) -> str | None:
@@ -185,10 +229,10 @@ def path(value: str, around: Surroundings) -> str:
     """Return the path relative to the workspace, links resolved, with `/` between its parts."""
     root = around.root
     _check_path_text(value, root)
-    whole = os.path.realpath(os.path.join(root, value))
+    whole = around.resolve(os.path.join(root, value))
     if not is_inside(whole, root):
         raise NoMatch("{} is outside the workspace", value)
-    parts = whole.replace(os.sep, "/").split("/")
+    parts = whole.replace(os.sep, "/").split("/") if not whole.isascii() or "git" in whole.casefold() else ()
     if any(_GIT_FOLDER.fullmatch(part if part.isascii() else _folded(part)) for part in parts):
         raise NoMatch("{} is one of git's own files", value)
     return whole[len(root) :].strip(os.sep).replace(os.sep, "/") or "."
@@ -202,7 +246,7 @@ def is_inside(whole: str, folder: str) -> bool:
 def _check_path_text(value: str, root: str) -> None:
     if not value or len(value) > PATH_CHARACTERS_LIMIT:
         raise NoMatch("the path is empty or too long")
-    if unseen(value) is not None or unicodedata.normalize("NFKC", value) != value:
+    if unseen(value) is not None or (not value.isascii() and unicodedata.normalize("NFKC", value) != value):
         raise NoMatch("{} has characters that look like others", value)
     is_windows = os.sep == "\\"
     if not is_windows and "\\" in value:
@@ -212,7 +256,7 @@ def _check_path_text(value: str, root: str) -> None:
     if ".." in parts or value[0] in "~-@+":
         raise NoMatch("{} leads through `..`, or begins with a character that programs read otherwise", value)
     _check_colon(value, parts[0], root)
-    if any(value == folder or value.startswith(folder + "/") for folder in _KERNEL_FOLDERS):
+    if value in _KERNEL_FOLDERS or value.startswith(_IN_KERNEL_FOLDERS):
         raise NoMatch("{} is a file of the kernel's", value)
     if is_windows and _is_odd_on_windows(value, parts):
         raise NoMatch("{} may name another file on Windows", value)

@@ -26,6 +26,7 @@ from typing import Any, Literal, NamedTuple
 from hearth.policy import guard, shell
 from hearth.policy.agent_modes import FOR_PERSON
 from hearth.policy.captures import NoMatch, Surroundings, shown
+from hearth.policy.matchers import head_of
 from hearth.policy.model import (
     BUILT_IN,
     NOT_IN_ROLE,
@@ -147,19 +148,15 @@ def _plan_of_role(policy: Policy, role: Role, server: str | None, tool: str) -> 
         return _Plan((), Decision("deny", "", NOT_IN_ROLE, _excluder(policy, role, server, tool).tools_source))
     steps: list[_Step] = []
     last: Decision | None = None
-    for rule in policy.rules:
-        if rule.roles and role.name not in rule.roles:
+    for number in policy.rule_index.candidates(server, tool):
+        rule = policy.rules[number]
+        if (rule.roles and role.name not in rule.roles) or not rule.reach.matches(server, tool):
             continue
         decision = decision_of(rule.decide, rule.reason or f"a rule says {rule.decide}", rule.source)
-        if rule.grant is None:
-            if rule.tools is not None and rule.tools.matches(server, tool):
-                last = decision
-                break
-        elif (rule.grant.permission.tools if rule.gives else rule.grant.permission.reach).matches(server, tool):
-            if not rule.grant.permission.looks_at_arguments:
-                last = decision
-                break
-            steps.append(_Step(rule.grant, decision, rule.gives))
+        if rule.grant is None or not rule.grant.permission.looks_at_arguments:
+            last = decision
+            break
+        steps.append(_Step(rule.grant, decision, rule.gives))
     if last is None:
         last = _by_grants(policy, role, server, tool, steps)
     if last.outcome == "allow" and all(step.gives for step in steps):
@@ -179,7 +176,8 @@ def _by_grants(policy: Policy, role: Role, server: str | None, tool: str, steps:
             return decision
         steps.append(_Step(grant, decision, True))
     if server is not None and not any(
-        permission.reach.matches(server, tool) for permission in policy.permissions.values()
+        policy.permission_list[number].reach.matches(server, tool)
+        for number in policy.permission_index.candidates(server, tool)
     ):
         return Decision("allow", "", f"role {role.name!r} has this tool", role.tools_source)
     reason = f"no rule and no grant of role {role.name!r} covers it"
@@ -227,15 +225,18 @@ def _decide_commands(
     return decision or plan.finally_
 
 
-def _walk(plan: _Plan, words: Sequence[str], values: Mapping[str, object], around: Surroundings) -> Decision:
+def _walk(plan: _Plan, words: tuple[str, ...], values: Mapping[str, object], around: Surroundings) -> Decision:
     """Return the decision of the first step that matches, or the last word, with the reason why no step did."""
     closest = ""
     doubt: Decision | None = None
     found = plan.finally_
+    head = head_of(words) if words else None
     for step in plan.steps:
+        if head is not None and step.grant.permission.is_about_others(head):
+            continue
         try:
-            if step.grant.permission.commands:
-                step.grant.match_command(words, around)
+            if head is not None and step.grant.permission.commands:
+                step.grant.match_command(head, words, around)
             else:
                 step.grant.match_arguments(values, around)
             found = step.decision
@@ -289,7 +290,7 @@ def decoded(arguments: bytes | None) -> dict[str, Any]:
     if len(arguments) > ARGUMENTS_LIMIT_BYTES:
         raise _Unreadable(f"have over {ARGUMENTS_LIMIT_BYTES} bytes")
     try:
-        found = json.loads(arguments.decode("utf-8"), object_pairs_hook=_table, parse_constant=_no_constant)
+        found = _DECODER.decode(arguments.decode("utf-8"))
     except _Unreadable:
         raise
     except (ValueError, RecursionError):
@@ -308,3 +309,7 @@ def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> object:
     raise _Unreadable(f"have {name}, which is not JSON")
+
+
+# Made once: `json.loads` makes one for every text.
+_DECODER = json.JSONDecoder(object_pairs_hook=_table, parse_constant=_no_constant)

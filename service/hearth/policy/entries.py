@@ -12,13 +12,12 @@ from hearth.policy.captures import UNPATTERNED
 from hearth.policy.matchers import (
     ArgumentTemplate,
     BadTemplate,
-    BoundPattern,
     Capture,
     CommandTemplate,
     parse_arguments,
     parse_command,
 )
-from hearth.policy.model import Permission, RoleGrant
+from hearth.policy.model import BoundPattern, Permission, RoleGrant
 from hearth.policy.patterns import NOTHING, PatternSet, ValueGlob
 from hearth.policy.schema import PERMISSION_KEYS
 

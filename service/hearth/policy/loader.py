@@ -49,6 +49,8 @@ def parse(path: str, data: bytes) -> Policy:
     policy = reader.read(sha256(data).hexdigest())
     if reader.problems:
         raise ConfigError(reader.problems)
+    # Made here, so that the first call under a new policy does not wait for them.
+    _ = policy.rule_index, policy.permission_index
     return policy
 
 

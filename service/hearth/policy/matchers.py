@@ -14,11 +14,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from hearth.policy.captures import KINDS, NoMatch, Surroundings
-from hearth.policy.patterns import GLOB_CHARACTERS_LIMIT, ValueGlob
+from hearth.policy.captures import KINDS, Captured, NoMatch, Surroundings
 
 # More than any command line of a person has.
 TEMPLATE_WORDS_LIMIT = 64
+# Steps of a search that does not remember where it failed: a position costs more to remember than to try again.
+FORGETFUL_STEPS = 50
 # Programs that run the program in their arguments: a rule that takes access away asks about them.
 WRAPPERS = frozenset({
     "bash", "builtin", "busybox", "chroot", "command", "dash", "doas", "env", "eval", "exec", "fish", "flock",
@@ -30,8 +31,6 @@ _CAPTURE = re.compile(r"\{([a-z][a-z0-9_]*)(?::([A-Za-z0-9_]+))?(\.\.\.)?\}")
 _PIECES = re.compile(r"\[|\]|[^\s\[\]]+")
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
 _LINE_ENDS = {ord(character): " " for character in "\t\n\r"}
-
-Captured = dict[str, list[str]]
 
 
 class BadTemplate(ValueError):
@@ -79,6 +78,26 @@ class CommandTemplate(NamedTuple):
         """Captures in the order in which they stand."""
         return list(_captures(self.items))
 
+    def is_other(self, head: "CommandHead") -> bool:
+        """Tell whether a command of the same program is another one beyond doubt, by its second word."""
+        if len(self.lead) < 2 or head.word != self.lead[0] or not head.is_plain or head.second is None:
+            return False
+        return head.second != self.lead[1] and head.second.casefold() != self.lead[1].casefold()
+
+    def match_once(self, words: tuple[str, ...], around: Surroundings) -> Captured:
+        """Do the same as `match`, once for all rules and grants that use the template. Raises NoMatch."""
+        key = id(self), words
+        found = around.matches.get(key)
+        if found is None:
+            try:
+                found = around.matches[key] = self.match(words, around)
+            except NoMatch as exc:
+                around.matches[key] = exc
+                raise
+        if isinstance(found, NoMatch):
+            raise found
+        return found
+
     def match(self, words: Sequence[str], around: Surroundings) -> Captured:
         """Return the captured values. Raises NoMatch."""
         for index, literal in enumerate(self.lead):
@@ -117,8 +136,30 @@ def _other_literal(word: str, literal: str, certain: bool) -> NoMatch:
     return NoMatch("{} stands where the permission has {}", word, literal, certain=certain)
 
 
+class CommandHead(NamedTuple):
+    """First words of a simple command. `program`: the name in it, as the most lenient file system compares it."""
+
+    word: str
+    program: str
+    is_wrapper: bool
+    second: str | None
+    is_plain: bool
+
+
+def head_of(words: Sequence[str]) -> CommandHead:
+    """Return the first words of a simple command."""
+    program = _program_name(words[0])
+    second = words[1] if len(words) > 1 else None
+    is_plain = second is not None and _PLAIN.fullmatch(second) is not None
+    return CommandHead(words[0], program, program in WRAPPERS, second, is_plain)
+
+
+def _program_name(word: str) -> str:
+    return word.replace("\\", "/").rpartition("/")[2].casefold().removesuffix(".exe")
+
+
 def _is_other_program(word: str, literal: str) -> bool:
-    name = word.replace("\\", "/").rpartition("/")[2].casefold().removesuffix(".exe")
+    name = _program_name(word)
     return name != literal.casefold() and name not in WRAPPERS
 
 
@@ -127,17 +168,21 @@ def _is_other_word(word: str, literal: str) -> bool:
 
 
 class _Attempt:
-    """Search for a reading of the words. Failed positions are remembered, so the time is bounded."""
+    """Search for a reading of the words. After some steps failed positions are remembered, so the time is bounded."""
 
     def __init__(self, words: Sequence[str], around: Surroundings) -> None:
         self._words = words
         self._around = around
         self._failed: set[tuple[tuple[Item, ...], int]] = set()
+        self._steps = 0
         self.reason: NoMatch | None = None
 
     def fits(self, items: tuple[Item, ...], at: int, found: Captured) -> bool:
         if not items:
             return self._is_end(at)
+        self._steps += 1
+        if self._steps <= FORGETFUL_STEPS:
+            return self._first_fits(items[0], items[1:], at, found)
         if (items, at) in self._failed:
             return False
         if self._first_fits(items[0], items[1:], at, found):
@@ -336,24 +381,3 @@ def parse_arguments(table: Mapping[str, object]) -> ArgumentTemplate:
     found = ArgumentTemplate(required, optional, has_rest)
     _check_names(found.captures)
     return found
-
-
-class BoundPattern(NamedTuple):
-    """Pattern of a grant for the capture of that name."""
-
-    capture: str
-    glob: ValueGlob
-
-
-def check_patterns(patterns: Sequence[BoundPattern], found: Captured) -> None:
-    """Raise NoMatch unless the captured values match. To give access, every value must; to take it away, one."""
-    for capture, glob in patterns:
-        values = found.get(capture)
-        if not values:
-            # The program would choose a value by itself.
-            raise NoMatch("no value is given for {}, which must be {}", capture, glob.text)
-        if any(len(value) > GLOB_CHARACTERS_LIMIT for value in values):
-            raise NoMatch("the value of {} is too long for a pattern", capture)
-        results = map(glob.matches, values)
-        if not (any(results) if glob.generous else all(results)):
-            raise NoMatch("{} is not {}", ", ".join(values), glob.text, fits=True)

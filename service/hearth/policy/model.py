@@ -6,9 +6,13 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from hearth.policy import shell
-from hearth.policy.captures import NoMatch, Surroundings
-from hearth.policy.matchers import ArgumentTemplate, BoundPattern, Captured, CommandTemplate, check_patterns
-from hearth.policy.patterns import EVERYTHING, PatternSet
+from hearth.policy.captures import Captured, NoMatch, Surroundings
+from hearth.policy.matchers import (
+    ArgumentTemplate,
+    CommandHead,
+    CommandTemplate,
+)
+from hearth.policy.patterns import EVERYTHING, GLOB_CHARACTERS_LIMIT, NOTHING, PatternIndex, PatternSet, ValueGlob
 from hearth.records import Record
 
 Outcome = Literal["allow", "deny", "ask"]
@@ -83,10 +87,70 @@ class Permission(Record):
         """Tell whether a command that cannot be split might be one that the permission covers."""
         return not self.commands or any(shell.may_run(command, template.lead[0]) for template in self.commands)
 
+    @cached_property
+    def _programs(self) -> dict[str, "_Program"]:
+        """Programs of the templates by their first word."""
+        leads = [template.lead for template in self.commands]
+        return {lead[0]: _program_of(lead[0], leads) for lead in leads} if all(leads) else {}
+
+    @cached_property
+    def _program_names(self) -> frozenset[str]:
+        return frozenset(word.casefold() for word in self._programs)
+
+    def is_about_others(self, head: CommandHead) -> bool:
+        """Tell whether a command is another one beyond doubt, by its first words: none of the templates matches it."""
+        found = self._programs.get(head.word)
+        if found is None:
+            return bool(self._programs) and head.program not in self._program_names and not head.is_wrapper
+        if found.others and (head.program in found.others or head.is_wrapper):
+            return False
+        if found.seconds is None or head.second is None:
+            return found.seconds is not None
+        return head.is_plain and head.second not in found.seconds and head.second.casefold() not in found.seconds
+
     @property
     def looks_at_arguments(self) -> bool:
         """Whether the tool's name alone does not tell."""
         return bool(self.commands) or self.arguments is not None
+
+
+class _Program(NamedTuple):
+    """Program of a permission. `others`: names of the permission's other programs, as file systems compare them.
+
+    `seconds`: the words that come next, as they are and without case; None if a template has none there.
+    """
+
+    others: frozenset[str]
+    seconds: frozenset[str] | None
+
+
+def _program_of(word: str, leads: Sequence[tuple[str, ...]]) -> _Program:
+    others = frozenset(lead[0].casefold() for lead in leads if lead[0] != word)
+    seconds = [lead[1:2] for lead in leads if lead[0] == word]
+    if not all(seconds):
+        return _Program(others, None)
+    return _Program(others, frozenset(each for (second,) in seconds for each in (second, second.casefold())))
+
+
+class BoundPattern(NamedTuple):
+    """Pattern of a grant for the capture of that name."""
+
+    capture: str
+    glob: ValueGlob
+
+
+def check_patterns(patterns: Sequence[BoundPattern], found: Captured) -> None:
+    """Raise NoMatch unless the captured values match. To give access, every value must; to take it away, one."""
+    for capture, glob in patterns:
+        values = found.get(capture)
+        if not values:
+            # The program would choose a value by itself.
+            raise NoMatch("no value is given for {}, which must be {}", capture, glob.text)
+        if any(len(value) > GLOB_CHARACTERS_LIMIT for value in values):
+            raise NoMatch("the value of {} is too long for a pattern", capture)
+        results = map(glob.matches, values)
+        if not (any(results) if glob.generous else all(results)):
+            raise NoMatch("{} is not {}", ", ".join(values), glob.text, fits=True)
 
 
 class RoleGrant(Record):
@@ -100,16 +164,21 @@ class RoleGrant(Record):
     patterns: tuple[tuple[BoundPattern, ...], ...]
     source: str
 
-    def match_command(self, words: Sequence[str], around: Surroundings) -> Captured:
+    def match_command(self, head: CommandHead, words: tuple[str, ...], around: Surroundings) -> Captured:
         """Return the captured values of a simple command. Raises NoMatch."""
         refusals = []
         for template, patterns in zip(self.permission.commands, self.patterns, strict=True):
+            if template.is_other(head):
+                # Most are: a refusal that nobody reads would cost more than the look.
+                continue
             try:
-                found = template.match(words, around)
+                found = template.match_once(words, around)
                 check_patterns(patterns, found)
                 return found
             except NoMatch as exc:
                 refusals.append(exc)
+        if not refusals:
+            raise NoMatch("the command is another one", certain=True)
         # A template that fits, with other values, has understood the command. Else one that might be meant is enough
         # for doubt.
         raise next((refusal for refusal in refusals if refusal.fits), min(refusals, key=lambda each: each.certain))
@@ -161,6 +230,13 @@ class Rule(Record):
         """Whether the rule gives access; all others take it away."""
         return self.decide == "allow"
 
+    @property
+    def reach(self) -> PatternSet:
+        """Tools that the rule may be about."""
+        if self.grant is None:
+            return self.tools or NOTHING
+        return self.grant.permission.tools if self.gives else self.grant.permission.reach
+
 
 _NO_ROLES: Mapping[str, Role] = MappingProxyType({})
 _NO_PERMISSIONS: Mapping[str, Permission] = MappingProxyType({})
@@ -192,6 +268,21 @@ class Policy(Record):
     def is_project(self) -> bool:
         """Whether this is a project's policy: those have no default role."""
         return not self.default_role
+
+    @cached_property
+    def rule_index(self) -> PatternIndex:
+        """Index of the rules by their tools."""
+        return PatternIndex([rule.reach for rule in self.rules])
+
+    @cached_property
+    def permission_list(self) -> tuple[Permission, ...]:
+        """Permissions in the order of their index."""
+        return tuple(self.permissions.values())
+
+    @cached_property
+    def permission_index(self) -> PatternIndex:
+        """Index of the permissions by their tools."""
+        return PatternIndex([permission.reach for permission in self.permission_list])
 
     @cached_property
     def plans(self) -> dict[tuple[str, str | None, str], Any]:

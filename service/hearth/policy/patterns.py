@@ -13,7 +13,7 @@ a name, and values are compared without case, because some file systems ignore i
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -27,6 +27,9 @@ GLOB_CHARACTERS_LIMIT = 2048
 PATTERN_CHARACTERS_LIMIT = 1024
 
 _PIECES = re.compile(r"\*\*|\*|\?|__+|[^*?_]+|_")
+_LITERAL = re.compile(r"[^*?]*")
+# Enough to tell the tools of most servers apart; each length in an index costs a look for every name.
+_INDEXED_CHARACTERS = 40
 
 
 def fault(pattern: str) -> str | None:
@@ -78,6 +81,11 @@ class PatternSet:
             return False
         return self._also is None or self._also.matches(server, name)
 
+    @property
+    def literals(self) -> list[str]:
+        """Texts before the first wildcard of each inclusion: a joined name in the set begins with one of them."""
+        return [_LITERAL.match(text)[0] for text in self.texts if not text.startswith("!")]  # type: ignore[index]
+
     def narrowed(self, other: "PatternSet") -> "PatternSet":
         """Return the set of the names that are in both."""
         also = other if self._also is None else self._also.narrowed(other)
@@ -115,6 +123,28 @@ def _underscores(count: int) -> str:
     return f"(?:{'|'.join(['_' * count, *splits])})"
 
 
+class PatternIndex:
+    """Index of many sets by the literal beginnings of their patterns: finds the few that a name may be in."""
+
+    def __init__(self, sets: Sequence[PatternSet]) -> None:
+        self._by_literal: dict[str, list[int]] = {}
+        for number, each in enumerate(sets):
+            for literal in each.literals:
+                self._by_literal.setdefault(literal[:_INDEXED_CHARACTERS], []).append(number)
+        self._lengths = sorted({len(literal) for literal in self._by_literal})
+
+    def candidates(self, server: str | None, name: str) -> list[int]:
+        """Return the positions of all sets that may match, in their order. Others do not."""
+        # Wherever the boundary lies within underscores, a pattern has its literal text for both.
+        text = name if server is None else f"{server}__{name}"
+        found: set[int] = set()
+        for length in self._lengths:
+            if length > len(text):
+                break
+            found.update(self._by_literal.get(text[:length], ()))
+        return sorted(found)
+
+
 EVERYTHING = PatternSet(("**",))
 NOTHING = PatternSet(())
 
@@ -128,7 +158,7 @@ class ValueGlob(NamedTuple):
 
     def matches(self, value: str) -> bool:
         """Tell whether the captured value matches."""
-        if self.generous:
+        if self.generous and not value.isascii():
             value = unicodedata.normalize("NFKC", value)
         return _of_values(self).fullmatch(value) is not None
 

@@ -128,27 +128,32 @@ class _Splitter:
         self._text = command
         self._commands: list[SimpleCommand] = []
         self._words: list[str] = []
-        self._word: list[str] | None = None  # pieces of the word that is being read
+        self._word: str | None = None  # as far as it is read
         self._count = 0
 
     def split(self) -> list[SimpleCommand]:
         position, previous, operator = 0, "", ""
-        while position < len(self._text):
-            token = _TOKEN.match(self._text, position)
-            if token is None:
-                raise Unsplittable(_phrase(self._text[position]))
+        for token in _TOKEN.finditer(self._text):
+            begin, end = token.span()
+            if begin != position:
+                break
             kind = token.lastgroup or ""
-            if kind == "single" and previous == "single":
-                # zsh may be told (RC_QUOTES) to read '' inside quotes as a quote.
-                raise Unsplittable("two quoted texts side by side")
-            if kind == "operator":
+            if kind == "blank":
+                if self._word is not None:
+                    self._end_word()
+            elif kind == "plain":
+                self._add_plain(token[0])
+            elif kind == "operator":
                 operator = token[0]
                 self._end_command(operator)
-            elif kind == "blank":
-                self._end_word()
+            elif kind == "single" and previous == "single":
+                # zsh may be told (RC_QUOTES) to read '' inside quotes as a quote.
+                raise Unsplittable("two quoted texts side by side")
             else:
-                self._add(kind, token[kind])
-            position, previous = token.end(), kind
+                self._add_quoted(kind, token[kind])
+            position, previous = end, kind
+        if position < len(self._text):
+            raise Unsplittable(_phrase(self._text[position]))
         self._end_word()
         if self._words:
             self._take_command()
@@ -156,22 +161,27 @@ class _Splitter:
             raise Unsplittable("no command behind an operator" if operator else "no command in it")
         return self._commands
 
-    def _add(self, kind: str, piece: str) -> None:
-        if kind != "plain":
-            if (character := unseen(piece)) is not None:
-                raise Unsplittable(_phrase(character))
-            if kind == "double":
-                piece = _ESCAPED.sub(r"\1", piece)
-        elif self._word is None and piece.startswith(("=", "%")):
+    def _add_quoted(self, kind: str, piece: str) -> None:
+        if (character := unseen(piece)) is not None:
+            raise Unsplittable(_phrase(character))
+        if kind == "double":
+            piece = _ESCAPED.sub(r"\1", piece)
+        self._word = piece if self._word is None else self._word + piece
+
+    def _add_plain(self, piece: str) -> None:
+        if self._word is not None:
+            self._word += piece
+            return
+        if piece[0] in "=%":
             raise Unsplittable(f"a word that begins with `{piece[0]}`, which some shells expand")
-        elif self._word is None and not self._words and _ASSIGNMENT.match(piece):
+        if not self._words and _ASSIGNMENT.match(piece):
             raise Unsplittable("an assignment before the command")
-        self._word = [*(self._word or ()), piece]
+        self._word = piece
 
     def _end_word(self) -> None:
         if self._word is None:
             return
-        self._words.append("".join(self._word))
+        self._words.append(self._word)
         self._word = None
         self._count += 1
         if self._count > WORDS_LIMIT:

@@ -1,6 +1,7 @@
 """Typed captures: each kind takes its plain values, and refuses whatever could mean something else."""
 
 import ntpath
+import os
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.policy import captures
-from hearth.policy.captures import KINDS, NoMatch, Surroundings, shown
+from hearth.policy.captures import KINDS, NoMatch, Surroundings, real_path, shown
 
 NOWHERE = Surroundings(None)
 
@@ -178,3 +179,35 @@ def test_a_reason_has_no_secret_in_it() -> None:
     assert secret not in str(NoMatch("{} is not", f"https://x:{secret}@example.org"))
     assert shown("x" * 500).endswith("…'")
     assert shown("\u202e") == "'\\u202e'"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "a",
+        "a/b",
+        "a/b/none/x",
+        "file/x",
+        "link",
+        "link/b",
+        "link/../a",
+        "a/loop",
+        "a/./b",
+        "a//b",
+        "up",
+        "up/a/b",
+        "a/",
+    ],
+)
+def test_a_real_path_is_the_systems_own(value: str, tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "file").touch()
+    (folder / "link").symlink_to("a")
+    (folder / "up").symlink_to(folder)
+    (folder / "a" / "loop").symlink_to("loop")
+    whole = os.path.join(folder, value)
+    assert real_path(whole) == os.path.realpath(whole)
+    assert real_path(whole, os.path.realpath(folder)) == os.path.realpath(whole)
+    assert Surroundings(str(folder)).resolve(whole) == os.path.realpath(whole)

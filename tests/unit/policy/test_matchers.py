@@ -1,9 +1,13 @@
 """Templates of commands and arguments."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hearth.policy.captures import NoMatch, Surroundings
-from hearth.policy.matchers import BadTemplate, parse_arguments, parse_command
+from hearth.policy.matchers import BadTemplate, head_of, parse_arguments, parse_command
+from hearth.policy.model import Permission
+from hearth.policy.patterns import EVERYTHING
 
 NOWHERE = Surroundings(None)
 
@@ -144,3 +148,28 @@ def test_a_repeated_capture_takes_a_list() -> None:
 def test_arguments_that_cannot_be_read_are_refused(table: dict[str, object]) -> None:
     with pytest.raises(BadTemplate):
         parse_arguments(table)
+
+
+_FIRST = st.sampled_from(["git", "Git", "./git", "make", "sudo", "sudo.exe", "x"])
+_SECOND = st.sampled_from(["push", "Push", "add", "-C", "$x"])
+
+
+@given(
+    st.lists(st.tuples(_FIRST, _SECOND | st.just("[-q]")), min_size=1, max_size=4),
+    _FIRST,
+    st.lists(_SECOND, max_size=2),
+)
+def test_a_permission_is_passed_over_only_if_no_template_could_match(
+    templates: list[tuple[str, str]], first: str, rest: list[str]
+) -> None:
+    commands = tuple(parse_command(" ".join(words)) for words in templates)
+    permission = Permission(name="x", tools=EVERYTHING, reach=EVERYTHING, commands=commands)
+    words = (first, *rest)
+    head = head_of(words)
+    is_passed_over = permission.is_about_others(head)
+    for template in commands:
+        if is_passed_over or template.is_other(head):
+            with pytest.raises(NoMatch) as refusal:
+                template.match(words, NOWHERE)
+            assert refusal.value.certain
+            assert not refusal.value.fits

@@ -9,6 +9,7 @@ from hearth.policy.patterns import (
     GLOB_CHARACTERS_LIMIT,
     INNER_WILDCARDS_LIMIT,
     NOTHING,
+    PatternIndex,
     PatternSet,
     ValueGlob,
     fault,
@@ -161,3 +162,19 @@ def test_the_worst_pattern_and_name_are_compared_within_a_bound() -> None:
     assert fault(pattern) is None
     assert not PatternSet([pattern]).matches("a", "a" * (GLOB_CHARACTERS_LIMIT - 2))
     assert not ValueGlob(pattern.replace("*", "**")).matches("a" * GLOB_CHARACTERS_LIMIT)
+
+
+_TEXT = st.text(min_size=1, max_size=6, alphabet="ab_*?")
+
+
+@given(st.lists(st.lists(_TEXT, max_size=3), max_size=6), st.none() | st.text(max_size=4, alphabet="ab_"), _TEXT)
+def test_an_index_finds_every_set_that_matches(lists: list[list[str]], server: str | None, name: str) -> None:
+    sets = [PatternSet([text for text in texts if fault(text) is None], generous=True) for texts in lists]
+    found = PatternIndex(sets).candidates(server, name)
+    assert found == sorted(found)
+    assert {number for number, each in enumerate(sets) if each.matches(server, name)} <= set(found)
+
+
+def test_an_index_leaves_out_sets_of_other_servers() -> None:
+    sets = [PatternSet([f"server{number}__tool_*"]) for number in range(100)]
+    assert PatternIndex([*sets, EVERYTHING, NOTHING]).candidates("server7", "tool_x") == [7, 100]
