@@ -40,8 +40,8 @@ _PATCHED = re.compile(
 _PATCH_MARKS = ("*** ", "--- ", "+++ ")
 # Parts of raw JSON without which it names no protected file. An escape may hide a letter.
 _TRIGGERS = (".hearth", "/hearth", "\\hearth", "hearth~", ".claude", ".codex", ".gemini", "\\u00")
-# Raw JSON without case, with `.` for `/` and `\\`, `c` for `g`, `h` and `u`, `e` for `l`, `o` and `0`: the triggers with
-# a mark in front then begin alike, and a regular expression with a literal beginning takes half the time of others.
+# Raw JSON without case, with `.` for `/` and `\\`, `c` for `g`, `h` and `u`, `e` for `l`, `o` and `0`: triggers begin
+# alike then, and a regular expression with a literal beginning takes half the time of others.
 _FOLDED = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ/\\ghulo0", b"abcdefccijkemnepqrstcvwxyz..ccceee")
 _MENTION = re.compile(rb"\.ce(?:artc|acde|dex|mini|e)")
 _DOT, _SLASH, _BACKSLASH, _TILDE = b"./\\~"
