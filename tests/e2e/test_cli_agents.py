@@ -292,6 +292,22 @@ def test_logs_have_what_an_agent_did(agents: Home) -> None:
     assert agents.ok("agent", "logs", "-n", "1", id) == "done\n"
 
 
+def test_logs_that_are_followed_as_json_show_text_before_the_turn_ends(agents: Home) -> None:
+    id = begin(agents, "say begun", "sleep")
+    with typed(agents, "agent", "logs", "-f", "--json", id) as follower:
+        assert follower.stdout
+        lines = Lines(follower.stdout.fileno())
+        while (entry := json.loads(lines.next()))["kind"] != "message":
+            pass
+        assert entry["text"] == "begun"
+        assert snapshot(agents, id)["status"] == "running"
+        agents.ok("agent", "cancel", id)
+        while (entry := json.loads(lines.next())).get("status") != "idle":
+            pass
+        agents.ok("agent", "kill", id)
+        assert follower.wait(PATIENCE_SECONDS) == 0
+
+
 def test_logs_that_are_followed_end_with_the_agent(agents: Home) -> None:
     id = begin(agents, "say begun", "sleep")
     with typed(agents, "agent", "logs", "-f", id) as follower:
@@ -330,6 +346,14 @@ def test_cancel_ends_the_turn_and_the_agent_stays(agents: Home) -> None:
     assert snapshot(agents, id)["status"] == "idle"
     assert "works on nothing" in agents.ok("agent", "cancel", id)
     assert agents.ok("agent", "send", id, "again") == "echo: again\n"
+
+
+def test_cancel_and_kill_print_their_outcome_as_json(agents: Home) -> None:
+    id = begin(agents, "sleep")
+    assert agents.json("agent", "cancel", id, "--json") == {"success": True}
+    assert agents.json("agent", "cancel", id, "--json") == {"success": False}
+    assert agents.json("agent", "kill", id, "--json") == {"success": True}
+    assert "Agent a1 not found" in agents.refuses(5, "agent", "kill", "a1", "--json")
 
 
 def test_kill_ends_every_process_and_the_agent_is_listed_with_all_only(agents: Home) -> None:
@@ -441,6 +465,17 @@ def test_watch_shows_each_change(agents: Home) -> None:
         begin(agents, "say more")
         while len(json.loads(lines.next())["agents"]) != 2:
             pass
+
+
+def test_watch_shows_a_person_the_table_again_until_ctrl_c(agents: Home) -> None:
+    first = begin(agents, "say ok")
+    terminal = Terminal([HEARTH, "agents", "--watch"], agents.environment)
+    terminal.read_until(first)
+    second = begin(agents, "sleep")
+    terminal.read_until(second)
+    terminal.read_until("running")
+    assert len(agents.json("agents", "--json")["agents"]) == 2
+    assert terminal.interrupt() == 0
 
 
 def test_below_an_agent_the_verbs_act_as_that_agent(home: Home) -> None:

@@ -168,12 +168,27 @@ def test_a_result_of_a_blocking_call_is_no_second_notice(tools: AgentTools) -> N
     assert notices(tools, lead, found["agentId"], "finished") == 0
 
 
-def test_a_wait_for_one_child_returns_early_when_another_needs_something(tools: AgentTools) -> None:
-    lead = tools.create()["agentId"]
-    first = child_of(tools, lead, "sleep", title="one")
-    second = child_of(tools, lead, "sleep 0.4\nask execute", title="two")
-    found = json.loads(tools.send(lead, mcp("wait_for_agent", agentId=first))["lastMessage"])
+@pytest.mark.parametrize("tool", ["wait_for_agent", "create_agent", "send_agent_prompt"])
+def test_a_wait_for_one_child_returns_early_when_another_needs_something(
+    tools: AgentTools, scratch: Scratch, tool: str
+) -> None:
+    lead, go = tools.create()["agentId"], scratch.home / "go"
+    second = child_of(tools, lead, f"shell until [ -e {go} ]; do sleep 0.05; done\nask execute", title="two")
+    if tool == "create_agent":
+        line = mcp(tool, initialPrompt="sleep", title="one")
+    else:
+        first = child_of(tools, lead, "sleep", title="one")
+        line = mcp(tool, agentId=first, **({"prompt": "sleep"} if tool == "send_agent_prompt" else {}))
+    tools.send(lead, line, background=True)
+
+    def waits() -> bool:
+        return any(each["agentId"] == lead and each["inFlight"] for each in scratch.status()["sessions"])
+
+    until(waits, "the lead waits")
+    go.touch()
+    found = json.loads(tools.wait(lead)["lastMessage"])
     assert found["status"] == "running"
+    assert found["permission"] is None
     assert found["attention"] == [{"agentId": second, "kind": "permission", "title": "two"}]
     again = tools.send(lead, "say next")
     assert again["lastMessage"] == "next"

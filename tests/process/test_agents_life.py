@@ -174,6 +174,21 @@ def test_an_agent_that_wants_a_login_says_so(scratch: Scratch) -> None:
     assert "Authentication required" in opened(scratch).fails("create_agent")
 
 
+@pytest.mark.parametrize("has_key", [True, False], ids=["key", "no key"])
+def test_an_agent_that_wants_a_login_gets_the_key_of_its_provider(scratch: Scratch, has_key: bool) -> None:
+    # The scripted agent in the place of Gemini CLI, which opens no session before `authenticate`.
+    text = config(scratch, "--auth", "gemini-api-key").replace("[agents.providers.echo]", "[agents.providers.gemini]")
+    scratch.write_config(text.replace("'echo'", "'gemini'"))
+    scratch.start(**({"GEMINI_API_KEY": "k-1234567890"} if has_key else {}))
+    tools = opened(scratch)
+    if has_key:
+        found = tools.create("say in")
+        assert (found["lastMessage"], found["type"]) == ("in", "gemini")
+    else:
+        assert "Authentication required" in tools.fails("create_agent")
+        assert tools.agents(includeArchived=True) == []
+
+
 @pytest.mark.parametrize("has_worktree", [False, True], ids=["no worktree", "worktree"])
 def test_the_instruction_precedes_the_first_prompt_and_is_no_part_of_the_record(
     scratch: Scratch, has_worktree: bool

@@ -199,6 +199,27 @@ def test_an_agent_that_switches_itself_to_a_mode_that_never_asks_is_stopped_and_
     assert opened(scratch).send(agent, "mode")["lastMessage"] == "acceptEdits"
 
 
+def test_a_person_grants_a_mode_that_never_asks(scratch: Scratch, team: Team) -> None:
+    # The scripted agent in the place of Claude Code.
+    text = config(scratch, "--modes").replace("[agents.providers.echo]", "[agents.providers.claude]")
+    scratch.write_config(text.replace("'echo'", "'claude'"))
+    scratch.reload()
+    team.apply(POLICY.replace("approval_wait = 5", "approval_wait = 60"))
+    tools = opened(scratch)
+    agent = tools.create(role="tl", mode="plan")["agentId"]
+    switching = tools.begin("set_agent_mode", agentId=agent, modeId="bypassPermissions")
+    (approval,) = team.wait_pending()
+    assert "agent_mode" in json.dumps(approval)
+    assert team.person("deny", str(approval["id"])).returncode == 0
+    assert tools.client.answer_to(switching)["result"]["isError"] is True
+    assert tools.status(agent)["currentModeId"] == "plan"
+    switching = tools.begin("set_agent_mode", agentId=agent, modeId="bypassPermissions")
+    (approval,) = team.wait_pending()
+    assert team.person("approve", str(approval["id"])).returncode == 0
+    assert tools.end(switching) == {"success": True, "newMode": "bypassPermissions"}
+    assert tools.send(agent, "mode")["lastMessage"] == "bypassPermissions"
+
+
 def test_an_agent_whose_mode_still_needs_a_grant_gets_no_prompt(scratch: Scratch, team: Team) -> None:
     # The scripted agent in the place of OpenCode, which never asks in any mode.
     text = config(scratch, "--modes").replace("[agents.providers.echo]", "[agents.providers.opencode]")

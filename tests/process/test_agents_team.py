@@ -132,6 +132,33 @@ def test_the_id_of_another_agent_is_refused_with_an_agents_own_token(scratch: Sc
     assert [tools.status(each)["title"] for each in (first, second)] == ["own", "second"]
 
 
+def asked(bridge: BridgeProcess, id: int, method: str, **params: object) -> Message:
+    """The result of a request through a bridge."""
+    bridge.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    while (message := bridge.read()).get("id") != id:
+        pass
+    result: Message = message["result"]
+    return result
+
+
+def test_a_bridge_of_the_pack_alone_names_its_agent(tools: AgentTools, scratch: Scratch) -> None:
+    agent = tools.create(title="first")["agentId"]
+    words = ("--server", "self-id", "--agent-id", agent)
+    file = scratch.folder / "agents" / f"{agent}.token"
+    for token, said in (((), "NOT_ALLOWED"), (("--token-file", str(file)), '"success":true')):
+        bridge = BridgeProcess(scratch.home, *words, *token, environment=scratch.environment())
+        try:
+            info = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+            asked(bridge, 1, "initialize", **info)
+            offered = asked(bridge, 2, "tools/list")["tools"]
+            assert {each["name"] for each in offered} == {"set_title", "set_branch"}
+            answer = asked(bridge, 3, "tools/call", name="set_title", arguments={"title": "own"})
+            assert said in answer["content"][0]["text"]
+        finally:
+            bridge.close()
+    assert tools.status(agent)["title"] == "own"
+
+
 def test_a_child_does_not_name_the_branch_of_its_leads_worktree(tools: AgentTools, tree: Path) -> None:
     created = tools.create(cwd=str(tree), worktreeName="fix", baseBranch="main")
     lead = created["agentId"]
