@@ -46,11 +46,24 @@ def test_a_created_agent_is_shown_with_its_modes_and_what_it_has_done(home: Agen
     assert set(home.agent.modes) <= {each["id"] for each in found["availableModes"]}
     assert found["currentModeId"] == home.agent.asking_mode
     assert found["capabilities"]["supportsSessionPersistence"] is True
+    assert set(found["lastUsage"]) == home.agent.usage
     content = home.activity(agent)
     assert "[User] count\nto three" in content and "one two three" in content
     assert [each["id"] for each in home.call("list_agents")["agents"]] == [agent]
     installed = {each["name"]: each["installed"] for each in home.call("list_providers")["providers"]}
     assert all(installed[kind.name] for kind in AGENTS)
+
+
+def test_a_model_that_is_named_is_used_and_another_one_refused(home: AgentHome, agent: str) -> None:
+    named = f"{home.agent.name}/{home.agent.other_model}"
+    other = home.call("create_agent", cwd=str(home.folder), provider=named)["agentId"]
+    found = home.status(other)
+    assert (found["provider"], found["model"]) == (home.agent.name, home.agent.other_model)
+    assert found["model"] != home.status(agent)["model"]
+    home.call("kill_agent", agentId=other)
+    answer = home.client.answer_to(home.begin("create_agent", cwd=str(home.folder), provider=f"{home.agent.name}/wild"))
+    said = answer["result"]["content"][0]["text"]
+    assert "has no model 'wild'; its models: " in said and home.agent.other_model in said
 
 
 def test_a_command_runs_once_its_permission_is_given(home: AgentHome, agent: str) -> None:

@@ -14,6 +14,9 @@ from support.real.installation import REMEDY, node, packages
 from support.real.model_server import ModelServer, Step
 from support.requirements import needs
 
+# Parts of `lastUsage`.
+TOKENS = ("inputTokens", "outputTokens")
+CONTEXT = ("contextWindowMaxTokens", "contextWindowUsedTokens")
 # What a client says of itself: it lends neither its files nor its terminal.
 CAPABILITIES = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
 
@@ -34,9 +37,13 @@ class AcpAgent:
     # Modes of a session; the first one is that of a new session. `asking_mode` is one in which `question` asks.
     modes: tuple[str, ...] = ()
     asking_mode = ""
+    # Model that is not the first one of a session; it is offered, and never asked.
+    other_model = ""
     never_asks: frozenset[str] = frozenset()
     # Variables that keep it from looking for a network, where its settings cannot.
     quiet: Mapping[str, str] = {}
+    # What it tells of its usage, by the names of a snapshot.
+    usage = frozenset({*TOKENS, "cachedInputTokens", *CONTEXT})
     # Method for `authenticate`, where a session is refused without.
     auth_method: str | None = None
     can_resume = True
@@ -98,6 +105,8 @@ class ClaudeAgent(AcpAgent):
     words = ("claude-agent-acp",)
     modes = ("default", "acceptEdits", "plan", "auto")
     asking_mode = "default"
+    other_model = "haiku"
+    usage = frozenset({*TOKENS, "cachedInputTokens", "totalCostUsd", *CONTEXT})
     # The second one is not offered to root, unless IS_SANDBOX is set.
     never_asks = frozenset({"auto", "bypassPermissions"})
 
@@ -122,6 +131,7 @@ class CodexAgent(AcpAgent):
     words = ("codex-acp",)
     modes = ("agent", "read-only", "workspace-write", "agent-full-access")
     asking_mode = "read-only"
+    other_model = "gpt-5.5"
     # In the first one another model decides.
     never_asks = frozenset({"agent", "agent-full-access"})
     fails_aloud = False
@@ -148,6 +158,8 @@ class GeminiAgent(AcpAgent):
     words = ("gemini", "--acp")
     modes = ("default", "autoEdit", "yolo", "plan")
     asking_mode = "default"
+    other_model = "gemini-2.5-pro"
+    usage = frozenset(TOKENS)
     never_asks = frozenset({"yolo"})
     auth_method = "gemini-api-key"
     can_resume = False
@@ -188,6 +200,8 @@ class OpencodeAgent(AcpAgent):
     words = ("opencode", "acp")
     modes = ("build", "plan")
     asking_mode = "build"
+    other_model = "opencode/big-pickle"
+    usage = frozenset({*TOKENS, "totalCostUsd", *CONTEXT})
     quiet = dict.fromkeys(
         ("OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_DEFAULT_PLUGINS"), "1"
     )

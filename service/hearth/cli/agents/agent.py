@@ -85,7 +85,11 @@ def _check_enabled(places: Places) -> None:
 
 @agent.command(short_help="Start an agent with a prompt.")
 @click.argument("prompt")
-@click.option("--provider", metavar="NAME", help="The program that works: claude, codex, gemini, opencode or your own.")
+@click.option(
+    "--provider",
+    metavar="NAME[/MODEL]",
+    help="The program that works: claude, codex, gemini, opencode or your own; a model of it after a slash.",
+)
 @click.option("--mode", metavar="MODE", help="The mode of its session, as the provider names it.")
 @click.option("--role", metavar="ROLE", help="Its role under the policy.")
 @click.option("--worktree", metavar="NAME", help="Let it work in a new git worktree, on a branch of this name.")
