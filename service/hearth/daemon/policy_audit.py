@@ -3,15 +3,19 @@
 Without `[audit] enabled` only decisions of leads and people are recorded: those are on disk before they take effect.
 """
 
+import logging
 import time
 from collections.abc import Callable
 
+from hearth.daemon.client_connection import COUNTERS
 from hearth.hub.authorization.approvals import Approval
 from hearth.hub.authorization.decided_call import Permit
 from hearth.hub.authorization.pending import Asker, Settlement
 from hearth.policy.audit import AuditLog
 from hearth.policy.audit_files import AuditEntry
 from hearth.policy.model import AuditSettings
+
+log = logging.getLogger(__name__)
 
 
 class AuditRecorder:
@@ -67,6 +71,25 @@ class AuditRecorder:
                 outcome=outcome,
             )
         )
+
+    def refused(self, asker: Asker, server: str, tool: str, reason: str) -> None:
+        """Record a hook whose token or agent id was refused: in the log and the counters, as for a session, too."""
+        log.info("hook refused client=%.40s tool=%.80s reason=%s", asker.client, tool, reason)
+        COUNTERS.connections_refused += 1
+        if self._is_enabled:
+            self._log.record(
+                AuditEntry(
+                    time.time(),
+                    "hook",
+                    client=asker.client,
+                    role=asker.role,
+                    server=server,
+                    tool=tool,
+                    decision="deny",
+                    reason=reason,
+                    outcome="denied",
+                )
+            )
 
 
 def _forget(permit: Permit) -> None:

@@ -34,6 +34,9 @@ class HookRecorder(Protocol):
     def event(self, asker: Asker, name: str, outcome: str = "") -> None:
         """Record an event that decides nothing, or the outcome of a stop check."""
 
+    def refused(self, asker: Asker, server: str, tool: str, reason: str) -> None:
+        """Record a caller whose token or agent id was refused; `tool` is the one that it wanted, or the event."""
+
 
 class HookDecider:
     """Decisions of the policy in force for clients' hooks."""
@@ -62,7 +65,7 @@ class HookDecider:
     ) -> HookVerdict:
         """Decide a client's own tool, and wait for an approval if one is needed."""
         try:
-            asker = await self._asker(who)
+            asker = await self._identified(who, server or "", tool)
         except Refused as exc:
             return HookVerdict("deny", str(exc))
         wait = max(0.0, self._guard.policy.hook_wait - MARGIN_SECONDS)
@@ -73,7 +76,7 @@ class HookDecider:
         """Run the stop checks of the caller's role."""
         from hearth.policy import stop_checks
 
-        asker = await self._asker(who)
+        asker = await self._identified(who, "", call.event)
         checks = self._guard.policy_for(asker.origin).stop_checks
         facts = self._facts(asker.agent) or stop_checks.NoFacts()
         failed = await stop_checks.run(checks, asker.role, who.cwd, facts)
@@ -83,13 +86,23 @@ class HookDecider:
 
     def noticed(self, who: HookCaller, call: HookCall) -> None:
         """Record an event that needs no answer."""
-        asker = Asker(_principal(who), self._guard.policy.default_role, client=who.client)
-        self._recorder.event(asker, call.event)
+        self._recorder.event(self._unidentified(who), call.event)
 
     def _facts(self, agent: str) -> "StopFacts | None":
         """Return what is known of an agent of this daemon; None for any other caller."""
         agents = self._guard.agents()
         return agents.stop_facts(agent) if agents and agent and agents.identity(agent) else None
+
+    def _unidentified(self, who: HookCaller) -> Asker:
+        return Asker(_principal(who), self._guard.policy.default_role, client=who.client)
+
+    async def _identified(self, who: HookCaller, server: str, tool: str) -> Asker:
+        """Identify the caller of a hook, and record one that is refused. Raises Refused."""
+        try:
+            return await self._asker(who)
+        except Refused as exc:
+            self._recorder.refused(self._unidentified(who), server, tool, str(exc))
+            raise
 
     async def _asker(self, who: HookCaller) -> Asker:
         """Identify the caller of a hook. Raises Refused for a token that proves nothing, and for another's agent id."""

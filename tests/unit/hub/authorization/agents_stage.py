@@ -102,6 +102,9 @@ class Recorded:
     def event(self, *row: object) -> None:
         self.rows.append(row)
 
+    def refused(self, *row: object) -> None:
+        self.rows.append(row)
+
 
 class PermissionItem(PendingCall):
     """Permission request of an agent, as the pack has them where there is no policy."""

@@ -37,6 +37,9 @@ class Recorded:
     def event(self, *_: object) -> None:
         pass
 
+    def refused(self, *_: object) -> None:
+        pass
+
 
 @pytest.fixture
 def guard(tmp_path: Path) -> Guard:
