@@ -105,6 +105,52 @@ def test_a_shell_below_an_agent_issues_no_token_and_writes_no_policy(team: Team,
     assert team.tokens.list() == []
 
 
+CHANGES: list[tuple[str, ...]] = [
+    ("config", "set", "idle_timeout", "5"),
+    ("add", "shell", "--", "sh"),
+    ("remove", "echo"),
+    ("enable", "echo"),
+    ("disable", "count"),
+    ("pack", "enable", "hearth"),
+    ("pack", "disable", "hearth"),
+    ("tools", "block", "echo__add"),
+    ("import", "servers.json", "--yes"),
+    ("connect", "claude-code", "--yes"),
+    ("connect", "claude-code", "--hooks", "--yes"),
+    ("disconnect", "claude-code"),
+]
+
+
+@pytest.mark.parametrize("words", CHANGES, ids=" ".join)
+def test_a_shell_below_an_agent_changes_no_config(team: Team, words: tuple[str, ...]) -> None:
+    imported = team.scratch.home / "servers.json"
+    imported.write_text(json.dumps({"mcpServers": {"more": {"command": "sh"}}}))
+    client = team.scratch.home / ".claude.json"
+    client.write_text("{}")
+    team.client()
+    before = team.scratch.config.read_bytes()
+    done = team.scratch.hearth(*(str(imported) if word == imported.name else word for word in words))
+    assert done.returncode == 5 and "for a person, and runs below 'test-client'" in done.stderr, done
+    assert (team.scratch.config.read_bytes(), client.read_text()) == (before, "{}")
+    shown = team.scratch.hearth("config", "set", "idle_timeout", "5", "--dry-run")
+    assert shown.returncode == 0, shown
+
+
+def test_a_person_changes_the_config_under_a_policy(team: Team) -> None:
+    team.client()
+    assert team.person("config", "set", "idle_timeout", "5").returncode == 0
+    assert team.person("disable", "count").returncode == 0
+    text = team.scratch.config.read_text()
+    assert "idle_timeout = 5" in text and "disabled = true" in text
+
+
+def test_without_a_policy_the_config_is_changed_from_anywhere(scratch: Scratch) -> None:
+    team = Team(scratch, policy="")
+    team.serve()
+    team.client()
+    assert scratch.hearth("config", "set", "idle_timeout", "5").returncode == 0
+
+
 def test_a_person_issues_and_revokes_tokens(team: Team) -> None:
     team.client()
     assert team.person("role", "token", "tl").returncode == 0

@@ -93,6 +93,18 @@ def check_person(places: Places, what: str) -> None:
             control.command("person", what=what)
 
 
+def check_change(places: Places, what: str) -> None:
+    """Raise Refused where there is a policy, and this process runs below an agent or an MCP server of the daemon.
+
+    A daemon that does not answer is no obstacle: its config may be what keeps it from serving.
+    """
+    if os.path.lexists(places.policy_file()):
+        try:
+            check_person(places, what)
+        except Unreachable:
+            pass
+
+
 def document(places: Places) -> dict[str, Any]:
     """Return the status document, the daemon's own if it runs. Raises Unreachable if that daemon does not answer."""
     daemon = find(places)

@@ -14,6 +14,7 @@ from hearth.clients.bridge_entries import WHOLE, TableOutcome
 from hearth.clients.discovery import ClientServer
 from hearth.clients.table import Table
 from hearth.config import ServerSpec
+from hearth.control_client import running_daemon
 from hearth.errors import ConfigError, HearthError
 from hearth.ops.tool_caller import Trial
 from hearth.paths import Places
@@ -59,7 +60,9 @@ NO_HOOKS = HookPlan()
 
 
 def linked(plans: Iterable[TablePlan], places: Places, dry_run: bool, hooked: HookPlan = NO_HOOKS) -> Links:
-    """Connect the clients as planned, or only return the changes."""
+    """Connect the clients as planned, or only return the changes. Raises Refused below an agent under a policy."""
+    if not dry_run:
+        running_daemon.check_change(places, "connecting a client")
     plans = list(plans)
     wait = hook_wait(places) if hooked.tables else 0.0
     steps: list[Callable[[], TableOutcome]] = [partial(_link, plan, places, dry_run) for plan in plans]
@@ -73,7 +76,9 @@ def _link(plan: TablePlan, places: Places, dry_run: bool) -> TableOutcome:
 
 
 def restored(tables: Iterable[Table], dry_run: bool) -> Links:
-    """Disconnect the tables, or only return the changes."""
+    """Disconnect the tables, or only return the changes. Raises Refused below an agent under the default policy."""
+    if not dry_run:
+        running_daemon.check_change(Places(), "disconnecting a client")
     return _changed(partial(bridge_entries.disconnect, table, dry_run) for table in tables)
 
 

@@ -17,6 +17,7 @@ from hearth.paths import Places
 
 # Number of attempts when another program saves the file meanwhile.
 _ATTEMPTS = 3
+_WHAT = "a change of the config"
 
 # Maps the file's bytes, None if there is no file, to the new ones.
 Change = Callable[[bytes | None], bytes]
@@ -46,9 +47,11 @@ def change(places: Places, make: Change, dry_run: bool) -> Changed:
     """Change the file, or only return the change.
 
     Raises ConfigError if the file has problems, before or after the change, and Refused if another program keeps
-    changing it; the file is then untouched.
+    changing it, or below an agent under a policy; the file is then untouched.
     """
     path = places.config_file()
+    if not dry_run:
+        running_daemon.check_change(places, _WHAT)
     with edited_files.held(path):
         for _ in range(_ATTEMPTS):
             former = read_file(path, FILE_LIMIT_BYTES)
@@ -65,6 +68,7 @@ def replace(places: Places, former: bytes | None, new: bytes) -> Changed:
     """Replace the whole text of the file, which may have problems. Raises ConfigError, Refused."""
     path = places.config_file()
     found = examined(path, new)
+    running_daemon.check_change(places, _WHAT)
     with edited_files.held(path):
         if not edited_files.replace(path, new, partial(_is_still, path, former)):
             raise Refused(f"{path} was changed by another program meanwhile; nothing was done")

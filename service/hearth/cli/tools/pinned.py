@@ -229,6 +229,7 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool, as_j
         return
     if not yes:
         _ask(name, changes, spec.pin, as_json)
+    running_daemon.check_change(places, "`hearth tools approve`")
     try:
         pins.approve(name, changes)
     except OSError as exc:
