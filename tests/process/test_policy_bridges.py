@@ -110,8 +110,9 @@ def test_a_token_that_is_revoked_does_not_come_back_with_the_next_daemon(
     team: Team, bridges: dict[str, RoleBridge]
 ) -> None:
     lead = bridges["tl"]
-    team.tokens.revoke(team.tokens.list()[-1].id)
+    # A running daemon would end the session at once, and a bridge that starts no daemon with it.
     assert team.person("stop", "--yes").returncode == 0
+    team.tokens.revoke(team.tokens.list()[-1].id)
     team.scratch.start()
     answer = lead.ask("tools/list")
     assert "was revoked" in answer["error"]["message"]

@@ -6,6 +6,7 @@ import pytest
 
 from support.clients import FramesClient
 from support.daemon import Scratch, server
+from support.kernel import until
 from support.policies import TEAM, Team
 
 REFUSED = "tool 'count__put' not available for role 'dev'"
@@ -85,6 +86,17 @@ def test_a_token_of_another_role_and_a_revoked_one_are_refused(team: Team) -> No
     client = team.scratch.own(FramesClient(team.scratch.socket))
     client.send_frame({"type": "hello", "seq": 1, "protocol": 1, "roleToken": token})
     assert "was revoked" in client.receive_type("error")[0]["message"]
+
+
+def test_a_session_ends_with_its_role_token(team: Team) -> None:
+    lead, other, dev = team.client("tl"), team.client("tl"), team.client()
+    (first, _) = team.tokens.list()
+    team.tokens.revoke(first.id)
+    until(lambda: len(team.scratch.status()["sessions"]) == 2, "the session of the revoked token has ended")
+    left = {each["id"] for each in team.scratch.status()["sessions"]}
+    assert left == {other.session["sessionId"], dev.session["sessionId"]}
+    assert lead.session["sessionId"] not in left
+    assert "result" in other.answer_to(other.begin_call("count__once", key="k1"))
 
 
 def test_a_policy_that_comes_and_goes_changes_the_lists_of_running_sessions(scratch: Scratch) -> None:

@@ -147,6 +147,7 @@ class FrameConnection(LimitedConnection):
             None if target is None else (target, self._link()),
             proven,
         )
+        self._services.policy.hold(session, token)
         session.identify(
             self._pid,
             control.string(header, "cwd"),

@@ -7,9 +7,11 @@ change waits for `hearth policy apply`. The list of trusted projects is looked a
 `hearth.policy` is imported before there is a file.
 """
 
+import asyncio
 import logging
 import os
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from hearth.config.loader import read_file
 from hearth.daemon.attribution import Attribution
@@ -17,9 +19,10 @@ from hearth.daemon.config_file import ConfigFile
 from hearth.daemon.heard_hooks import HeardHooks
 from hearth.errors import ConfigError, FileAccessError, Refused
 from hearth.host import folders, private_files
+from hearth.hub.agent_directory import TOKEN_PREFIX
 from hearth.hub.events import EVENTS, PolicyReloaded
 from hearth.hub.hub import Hub
-from hearth.hub.sessions import POLICY_SERVER
+from hearth.hub.sessions import POLICY_SERVER, Session
 from hearth.paths import Places
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from hearth.hub.authorization.hooks import HookService
     from hearth.policy.audit import AuditLog
     from hearth.policy.model import Policy
+    from hearth.policy.role_tokens import RoleTokens
     from hearth.policy.trust import TrustStore
 
 log = logging.getLogger(__name__)
@@ -58,6 +62,9 @@ class PolicyService:
         self._hooks: HookService | None = None
         self._trust: TrustStore | None = None
         self.heard = HeardHooks()
+        self._tokens: RoleTokens | None = None
+        # Ids of the role tokens by which open connections have their roles. Other wires show theirs with each request.
+        self._shown: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
         # A link that leads nowhere is a policy, too; and a removal may wait for `hearth policy apply`.
         if os.path.lexists(self._path) or os.path.lexists(places.last_policy):
             self._file.about_to_be_read()
@@ -74,11 +81,13 @@ class PolicyService:
         """Look for a change of the file."""
         self._file.look()
         self._look_at_projects()
+        self._look_at_tokens()
 
     def look_at_once(self) -> None:
         """Look for a change of the file, and do not wait for one that was written a while ago."""
         self._file.look_at_once()
         self._look_at_projects()
+        self._look_at_tokens()
 
     def _changed(self) -> None:
         self._file.about_to_be_read()
@@ -215,12 +224,35 @@ class PolicyService:
             seam.agents,
             self._attribution.agent_above,
         )
-        tokens = RoleTokens(places.role_tokens())
+        tokens = self._tokens = RoleTokens(places.role_tokens())
         guard = Guard(policy, approvals, recorder, tokens, self.look_at_once, seam.agents)
         self._hooks = HookService(HookDecider(guard, recorder, self._attribution.owner_of))
         self._trust = TrustStore(places.trusted)
         self._read_projects(guard, self._trust)
         return guard
+
+    def hold(self, session: Session, token: str | None) -> None:
+        """Note the token by which a connection has its role: the session ends with the token."""
+        if token is not None and self.guard is not None and not token.startswith(TOKEN_PREFIX):
+            from hearth.policy.role_tokens import token_id
+
+            self._shown[session] = token_id(token)
+
+    def _look_at_tokens(self) -> None:
+        """End the sessions whose tokens were revoked or have expired."""
+        if self._tokens is None or not self._shown or self.guard is None:
+            return
+        ended = self._tokens.ended(set(self._shown.values()))
+        for session in [each for each, id in self._shown.items() if id in ended]:
+            del self._shown[session]
+            # Later: the look may be a part of a call of this very session.
+            asyncio.get_running_loop().call_soon(self._end, session)
+
+    def _end(self, session: Session) -> None:
+        if not session.left:
+            log.info("session ended, its role token is valid no longer", extra={"session": session.id})
+            session.sink.close()
+            self._hub.close_session(session)
 
     def _look_at_projects(self) -> None:
         """Look for a change of what is trusted, and apply it."""

@@ -7,6 +7,7 @@ that cannot be read accepts no token. A token's id is the beginning of its hash,
 import os
 import re
 import time
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from hearth.errors import FileAccessError, Refused, RoleRefused
@@ -97,6 +98,15 @@ class RoleTokens:
             what = f"the role token {found.id} (role {found.role!r}) {verb} at {ended}"
             raise RoleRefused(f"{what}: {_ISSUE}", state)
         return TokenHolder(found.role, found.agent_id, found.id)
+
+    def ended(self, ids: Iterable[str]) -> set[str]:
+        """Return those of the ids whose tokens are accepted no longer."""
+        try:
+            known = {token.id: token for token in self._current().values()}
+        except FileAccessError:
+            known = {}
+        now = time.time()
+        return {id for id in ids if id not in known or known[id].state(now) != "valid"}
 
     # --- for the command line
 

@@ -84,6 +84,19 @@ def test_a_token_expires(tokens: RoleTokens, monkeypatch: pytest.MonkeyPatch) ->
     assert error.exit_code == 5
 
 
+def test_ended_tokens_are_told_by_their_ids(tokens: RoleTokens, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good, short, revoked = tokens.issue("tl"), tokens.issue("tl", None, 60), tokens.issue("tl")
+    ids = {token_id(each) for each in (good, short, revoked)}
+    assert tokens.ended(ids) == set()
+    tokens.revoke(token_id(revoked))
+    assert tokens.ended({*ids, "0" * 12}) == {token_id(revoked), "0" * 12}
+    later = time.time() + 61
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert tokens.ended(ids) == {token_id(revoked), token_id(short)}
+    path.write_text("[")
+    assert tokens.ended(ids) == ids
+
+
 def test_a_token_is_revoked_by_the_beginning_of_its_id_and_stays_so(tokens: RoleTokens) -> None:
     token, other = tokens.issue("dev"), tokens.issue("dev")
     first = tokens.revoke(token_id(token)[:8])

@@ -17,7 +17,7 @@ from hearth.hub.events import EVENTS, AgentClosed, AgentCreated, AgentPermission
 from hearth.packs.agents import acp, creation, providers, waiting
 from hearth.packs.agents.agent import Agent
 from hearth.packs.agents.creation import CreateRequest
-from hearth.packs.agents.identity import authority
+from hearth.packs.agents.identity import authority, directory
 from hearth.packs.agents.identity.authority import AgentCaller
 from hearth.packs.agents.identity.tokens import AgentTokens
 from hearth.packs.agents.live_feed import LiveFeed
@@ -363,6 +363,7 @@ class AgentService:
         self.delivery.notices.settled(agent.id, "permission")
         self.delivery.notices.forget_parent(agent.id)
         self.hub.policy.agent_closed(agent.id)
+        directory.end_sessions(self.hub, agent.id)
         pruning.forget_oldest(self)
         self.delivery.tell_all_soon()
 

@@ -11,9 +11,13 @@ import pytest
 from hearth.config import Config
 from hearth.errors import AgentError
 from hearth.hub.hub import Hub
+from hearth.packs.agents.identity.directory import end_sessions
 from hearth.packs.agents.model import AgentRecord
 from hearth.packs.agents.service import AgentService
 from hearth.packs.agents.tools.pack import AgentsPack
+from unit.hub.authorization.agents_stage import FakeAgents
+from unit.hub.outlets import Kept
+from unit.hub.whole_hub import Stage
 
 if TYPE_CHECKING:
     from hearth.packs import PackServices
@@ -92,3 +96,13 @@ async def test_no_prompt_is_begun_by_a_service_that_stops(service: AgentService)
     # Refused before anything of the agent is touched: there is none.
     with pytest.raises(AgentError, match="the daemon shuts down"):
         await service.begin(cast("Agent", None), "say one")
+
+
+def test_the_sessions_of_an_agent_that_is_closed_end_with_it(tmp_path: Path) -> None:
+    hub = Stage(tmp_path).hub
+    agents = hub.agents = FakeAgents()
+    for id in ("a1", "a2"):
+        agents.add(id)
+    closed, other = (hub.open_session(Kept(), "frames", proven=(None, id)) for id in ("a1", "a2"))
+    end_sessions(hub, "a1")
+    assert (closed.left, other.left, list(hub.sessions)) == (True, False, [other])

@@ -6,8 +6,21 @@ from hearth.hub.agent_directory import AgentIdentity
 
 if TYPE_CHECKING:
     from hearth.hub.authorization.pending import PendingItem
+    from hearth.hub.hub import Hub
     from hearth.packs.agents.service import AgentService
     from hearth.policy.stop_checks import StopFacts
+
+
+# Wires whose sessions are connections: they show a token once, as they begin.
+_CONNECTIONS = ("frames", "lines")
+
+
+def end_sessions(hub: "Hub", agent_id: str) -> None:
+    """End the sessions of an agent that was closed: a process that outlives it has nothing of its role any more."""
+    for session in hub.sessions:
+        if session.proven[1] == agent_id and session.wire in _CONNECTIONS:
+            session.sink.close()
+            hub.close_session(session)
 
 
 class Directory:
