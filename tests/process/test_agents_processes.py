@@ -9,8 +9,10 @@ from support.agents.home import AgentTools, opened, serve
 from support.daemon import Daemon, Scratch
 from support.kernel import BOUND_SECONDS, until
 
-AT_ONCE = 20
-# Allocators keep some memory that others have given back. A leak of the agents' timelines would be 20 MB a round.
+AT_ONCE = 50
+# So many processes take a while to start.
+PATIENCE_SECONDS = 120.0
+# Allocators keep some memory that others have given back. A leak of the agents' timelines would be 30 MB a round.
 GROWTH_LIMIT_KIB = 10 * 1024
 
 
@@ -45,6 +47,7 @@ def test_commands_end_also_when_the_agent_ends_by_itself(scratch: Scratch, end: 
 def test_the_memory_of_agents_that_ended_is_used_again(scratch: Scratch) -> None:
     daemon = serve(scratch, agents={"max_running": AT_ONCE})
     tools = opened(scratch)
+    tools.client.stream.socket.settimeout(PATIENCE_SECONDS)
     rounds = [resident_kib_after_a_round(tools, daemon) for _ in range(4)]
     # The first rounds fill caches and free lists.
     assert rounds[-1] - rounds[1] < GROWTH_LIMIT_KIB, rounds
@@ -52,10 +55,11 @@ def test_the_memory_of_agents_that_ended_is_used_again(scratch: Scratch) -> None
 
 def resident_kib_after_a_round(tools: AgentTools, daemon: Daemon) -> int:
     """Many agents with long timelines, created and killed; then the size of the daemon."""
-    calls = [
-        tools.begin("create_agent", cwd=tools.cwd, initialPrompt="flood 10000\nhuge 1000000") for _ in range(AT_ONCE)
-    ]
-    for each in [tools.end(call)["agentId"] for call in calls]:
+    flooder = tools.create("pour 10000", background=True)["agentId"]
+    # Each text is an entry of its own; the record of a closed agent keeps the last one.
+    prompt = "\n".join([*["huge 60000", "think next"] * 10, "say done"])
+    calls = [tools.begin("create_agent", cwd=tools.cwd, initialPrompt=prompt) for _ in range(AT_ONCE - 1)]
+    for each in [flooder, *[tools.end(call)["agentId"] for call in calls]]:
         tools.call("kill_agent", agentId=each)
     until(lambda: tools.agents() == [], "all are closed")
     with open(f"/proc/{daemon.pid}/status") as status:
