@@ -15,8 +15,8 @@ A new family (approvals, agents) is one more subclass of `HubEvent`. Does no I/O
 import asyncio
 import time
 from collections import deque
-from types import TracebackType
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import msgspec
 
@@ -24,6 +24,8 @@ from hearth.wire import json, values
 
 if TYPE_CHECKING:
     from hearth.hub.calls import ClientRequest, UpstreamAttempt
+
+Item = TypeVar("Item")
 
 # Sessions, server starts and reloads of about a working day; about 100 KB at most.
 KEPT_EVENTS = 200
@@ -210,16 +212,49 @@ def encode(event: HubEvent) -> bytes:
     return _encoder.encode(event)
 
 
-class Subscription:
-    """Queue of one subscriber. A context manager; `close` also wakes the reader, which then reads to the end."""
+class Feed(Generic[Item]):
+    """Queue of one reader. A context manager; `close` also wakes the reader, which then reads to the end."""
+
+    def __init__(self, discard: Callable[[Any], None]) -> None:
+        self._discard = discard
+        self._news = asyncio.Event()
+        self.is_closed = False
+
+    def take(self) -> list[Item]:
+        """Return what waits without waiting for more."""
+        raise NotImplementedError
+
+    async def wait(self, seconds: float | None = None) -> list[Item]:
+        """Return what comes next; an empty list at the end, or after `seconds` without anything."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+        return self.take()
+
+    def close(self) -> None:
+        """End the feed: nothing more is added. The reader may do so again after the daemon has."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._news.set()
+            self._discard(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Subscription(Feed[HubEvent]):
+    """Queue of one subscriber, which drops its oldest events for newer ones."""
 
     def __init__(self, bus: "EventBus", limit: int) -> None:
-        self._bus = bus
+        super().__init__(bus.discard)
         self._limit = limit
         self._waiting: deque[HubEvent] = deque()
         self._dropped = 0
-        self._news = asyncio.Event()
-        self.is_closed = False
 
     def put(self, event: HubEvent) -> None:
         """Append an event; drop the oldest if the queue is full."""
@@ -237,29 +272,6 @@ class Subscription:
         if not self.is_closed:
             self._news.clear()
         return found
-
-    async def wait(self, seconds: float | None = None) -> list[HubEvent]:
-        """Return the next events; an empty list at the end, or after `seconds` without one."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-        except TimeoutError:
-            pass
-        return self.take()
-
-    def close(self) -> None:
-        """End the subscription: no more events are added."""
-        self.is_closed = True
-        self._news.set()
-        self._bus.discard(self)
-
-    def __enter__(self) -> "Subscription":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class EventBus:

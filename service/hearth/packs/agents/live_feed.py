@@ -4,12 +4,11 @@ The queue is bounded. A slow reader loses the oldest progress, and is told how m
 queue, so that the last thing that it reads is always the state as it is.
 """
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
+from hearth.hub.events import Feed
 from hearth.packs.agents.timeline_items import weight
 
 # Changes that a reader may lag behind: some seconds of a busy agent.
@@ -20,8 +19,8 @@ QUEUE_LIMIT_BYTES = 4 * 1024 * 1024
 Change = dict[str, Any]
 
 
-class LiveFeed:
-    """Queue of one reader. A context manager; `close` also wakes the reader, which then reads to the end.
+class LiveFeed(Feed[Change]):
+    """Queue of one reader of changes.
 
     Changes are objects with a `type`: `item` (item), `permission` (request, resolved), `dropped`
     (count) and `status` (status, mode, lastError, closedReason).
@@ -33,15 +32,13 @@ class LiveFeed:
         limit: int = QUEUE_LIMIT,
         limit_bytes: int = QUEUE_LIMIT_BYTES,
     ) -> None:
-        self._discard = discard
+        super().__init__(discard)
         self._limit = limit
         self._limit_bytes = limit_bytes
         self._bytes = 0
         self._progress: deque[Change] = deque()
         self._dropped = 0
         self._state: Change | None = None
-        self._news = asyncio.Event()
-        self.is_closed = False
 
     def put(self, change: Change) -> None:
         """Append progress; drop the oldest if the queue is full."""
@@ -70,30 +67,6 @@ class LiveFeed:
         if not self.is_closed:
             self._news.clear()
         return found
-
-    async def wait(self, seconds: float | None = None) -> list[Change]:
-        """Return the next changes; an empty list at the end, or after `seconds` without one."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-        except TimeoutError:
-            pass
-        return self.take()
-
-    def close(self) -> None:
-        """End the feed: no more changes are added. The reader may do so again after the daemon has."""
-        if not self.is_closed:
-            self.is_closed = True
-            self._news.set()
-            self._discard(self)
-
-    def __enter__(self) -> "LiveFeed":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _weight(change: Change) -> int:
