@@ -8,12 +8,12 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from hearth import paths, places
 from hearth.errors import Refused
 from hearth.host import private_files
-from hearth.host.folders import refusal
+from hearth.host.folders import refusal, remove_file, sync_folder
 from hearth.host.private_files import FileLock
 
 # The file may hold secrets: a new one is private to its owner, and so are the folders that are made for it.
@@ -65,20 +65,15 @@ def replace(path: str, data: bytes, is_due: Callable[[], bool] = lambda: True) -
     finally:
         if temporary:
             private_files.remove(temporary)
-    _sync_folder(folder)
+    _keep_name(folder)
     return True
 
 
 def remove(path: str) -> None:
     """Remove the file; a link to it stays. Raises FileAccessError."""
     target = os.path.realpath(path)
-    try:
-        os.unlink(target)
-    except FileNotFoundError:
-        return
-    except OSError as exc:
-        raise refusal("remove", path, exc) from exc
-    _sync_folder(os.path.dirname(target))
+    remove_file(target)
+    _keep_name(os.path.dirname(target))
 
 
 def _make_folder(path: str) -> None:
@@ -121,16 +116,7 @@ def _take_after(descriptor: int, former: os.stat_result, target: str) -> None:
                 continue
 
 
-def _sync_folder(folder: str) -> None:
-    if sys.platform == "win32":
-        return
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
+def _keep_name(folder: str) -> None:
+    # The file is in place, whatever becomes of its name in a power failure.
+    with suppress(OSError):
+        sync_folder(folder)

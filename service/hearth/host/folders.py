@@ -42,6 +42,18 @@ def remove_file(path: str) -> None:
         raise refusal("remove", path, exc) from exc
 
 
+def sync_folder(path: str) -> None:
+    """Make new names in the folder survive a power failure, where the system has a way to do that. Raises OSError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def read_text(path: str, limit: int = TEXT_LIMIT_CHARACTERS) -> str:
     """Return the beginning of a text file; empty if it cannot be read."""
     try:

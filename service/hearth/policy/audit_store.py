@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hearth.errors import FileAccessError
 from hearth.host import private_files
-from hearth.host.folders import make_private
+from hearth.host.folders import make_private, sync_folder
 from hearth.host.locks import Lock
 from hearth.policy import audit_files
 from hearth.policy.audit_files import NO_HASH, AuditEntry, AuditHead, Chain, SegmentHeader
@@ -261,7 +261,7 @@ class AuditStore:
             finally:
                 connection.close()
             private_files.replace(temporary, path)
-            _sync_folder(self.folder)
+            sync_folder(self.folder)
         finally:
             private_files.remove(temporary)
 
@@ -290,15 +290,3 @@ def _remove_segment(folder: str, number: int) -> None:
     path = audit_files.segment_path(folder, number)
     for name in (path, f"{path}-wal", f"{path}-shm"):
         private_files.remove(name)
-
-
-def _sync_folder(folder: str) -> None:
-    """Make a new name in the folder survive a power failure, where the system has a way to do that."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
