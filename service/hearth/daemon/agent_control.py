@@ -12,7 +12,8 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from hearth.daemon import control
-from hearth.errors import HearthError, MessageError, PersonRequired, Refused
+from hearth.daemon.control import BadArgument, parse
+from hearth.errors import HearthError, PersonRequired, Refused
 from hearth.hub.control_api import ControlApi
 from hearth.hub.sessions import Session
 from hearth.wire import json
@@ -36,10 +37,6 @@ PACK = "agents"
 ENTRIES_PER_FRAME = 100
 # Longest wait of one command; who wants more waits again.
 MOST_WAIT_SECONDS = 3600.0
-
-
-class BadArgument(Refused):
-    """Error for an argument of a command that is missing, unknown or of another kind."""
 
 
 class NotFound(Refused):
@@ -330,19 +327,6 @@ def _seconds(arguments: Arguments) -> float | None:
     if type(found) not in (int, float) or not 0 <= found <= MOST_WAIT_SECONDS:
         raise BadArgument(f"seconds must be a number from 0 to {MOST_WAIT_SECONDS:g}")
     return float(found)
-
-
-def parse(payload: bytes) -> Result:
-    """Return the arguments of a command: a JSON object, or nothing. Raises BadArgument."""
-    if not payload.strip():
-        return {}
-    try:
-        found = json.loads(payload)
-    except (MessageError, ValueError) as exc:
-        raise BadArgument("the arguments must be a JSON object") from exc
-    if not isinstance(found, dict):
-        raise BadArgument("the arguments must be a JSON object")
-    return found
 
 
 # --- control frames

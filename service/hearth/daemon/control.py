@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hearth.errors import FrameError, HearthError, PersonRequired, Refused
+from hearth.errors import FrameError, HearthError, MessageError, PersonRequired, Refused
 from hearth.hub import events
 from hearth.hub.authorization.pending import Approver
 from hearth.hub.control_api import ControlApi, EventFeed
@@ -33,6 +33,12 @@ EVENTS_PER_FRAME = 100
 Attribution = Awaitable[Session | None]
 # The header and the payload of an answer.
 Answer = tuple[dict[str, Any], bytes]
+
+
+class BadArgument(Refused):
+    """Error for an argument of a command that is missing, unknown or of another kind."""
+
+    exit_code = 2
 
 
 def refuse_agents(session: Session | None, what: str) -> None:
@@ -295,3 +301,16 @@ def string(header: dict[str, Any], name: str) -> str | None:
     """Return a string of a header, or None for anything else."""
     value = header.get(name)
     return value if isinstance(value, str) else None
+
+
+def parse(payload: bytes) -> dict[str, Any]:
+    """Return the arguments of a command: a JSON object, or nothing. Raises BadArgument."""
+    if not payload.strip():
+        return {}
+    try:
+        found = json.loads(payload)
+    except (MessageError, ValueError) as exc:
+        raise BadArgument("the arguments must be a JSON object") from exc
+    if not isinstance(found, dict):
+        raise BadArgument("the arguments must be a JSON object")
+    return found

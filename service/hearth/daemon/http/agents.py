@@ -9,7 +9,8 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from hearth.daemon.agent_control import PACK, VERBS, BadArgument, NotFound, parse
+from hearth.daemon.agent_control import PACK, VERBS, NotFound
+from hearth.daemon.control import BadArgument, parse
 from hearth.daemon.http import admission, http_messages
 from hearth.daemon.http.exchange import KEEP_ALIVE_SECONDS
 from hearth.errors import HearthError, PersonRequired

@@ -8,6 +8,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from hearth.daemon.control import BadArgument, parse
 from hearth.daemon.http import admission, http_messages
 from hearth.daemon.http.exchange import KEEP_ALIVE_SECONDS
 from hearth.errors import ConfigError, HearthError, PersonRequired, Refused
@@ -38,10 +39,6 @@ _MEMBERS: dict[str, dict[str, type]] = {
     "deny": {"reason": str},
 }
 _TYPES = {bool: "true or false", str: "a text"}
-
-
-class _BadRequest(HearthError):
-    """Error for an unreadable query or body."""
 
 
 async def serve(request: "Request") -> None:
@@ -115,7 +112,7 @@ async def _act(request: "Request", path: str, name: str | None) -> None:
         if len(body) > BODY_LIMIT_BYTES:
             await request.refuse(413, f"the body is over the limit of {BODY_LIMIT_BYTES} bytes for a command")
             return
-        message = await _run(request, path, _object(body), name or "")
+        message = await _run(request, path, parse(body), name or "")
     except admission.Rejected as exc:
         await request.refuse(exc.status, str(exc))
     except HearthError as exc:
@@ -129,13 +126,13 @@ async def _run(request: "Request", path: str, body: dict[str, Any], name: str) -
     _check_members(body, _MEMBERS.get(path, {}))
     restart, when_quiet = body.get("restart", False), body.get("whenQuiet", False)
     if when_quiet and not restart:
-        raise _BadRequest("whenQuiet is for a restart: send restart, too")
+        raise BadArgument("whenQuiet is for a restart: send restart, too")
     # On the socket the kernel tells the process; with a policy, a command from below an agent is no person's.
     asker = await services.attributed(request.connection.peer.pid)
     if path in ("approve", "deny"):
         scope, reason = body.get("scope", SCOPES[0]), body.get("reason", "")
         if scope not in SCOPES:
-            raise _BadRequest(f"scope must be one of {', '.join(SCOPES)}")
+            raise BadArgument(f"scope must be one of {', '.join(SCOPES)}")
         return await control.cmd_decide(name, path, scope, reason, "http", asker)
     control.check_typed(asker)
     if path == "shutdown":
@@ -156,7 +153,7 @@ async def _follow(request: "Request") -> None:
         return
     try:
         count = _number(request, "count") or 0
-    except _BadRequest as exc:
+    except BadArgument as exc:
         await request.refuse(400, str(exc))
         return
     feed = request.app.services.control.cmd_events(follow=True, count=count)
@@ -191,36 +188,24 @@ def _number(request: "Request", name: str) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise _BadRequest(f"?{name}= must be a whole number")
+        raise BadArgument(f"?{name}= must be a whole number")
     return int(text)
 
 
-def _object(body: bytes) -> dict[str, Any]:
-    if not body.strip():
-        return {}
-    try:
-        found = json.loads(body)
-    except (HearthError, ValueError) as exc:
-        raise _BadRequest("the body must be a JSON object, or empty") from exc
-    if not isinstance(found, dict):
-        raise _BadRequest("the body must be a JSON object, or empty")
-    return found
-
-
 def _check_members(body: dict[str, Any], known: dict[str, type]) -> None:
-    """Raise _BadRequest for a member that is not known, or is of another type: a command must not be guessed."""
+    """Raise BadArgument for a member that is not known, or is of another type: a command must not be guessed."""
     for key, value in body.items():
         if key not in known:
-            raise _BadRequest(f"unknown member {key[:80]!r}; known: {', '.join(known) or 'none'}")
+            raise BadArgument(f"unknown member {key[:80]!r}; known: {', '.join(known) or 'none'}")
         if not isinstance(value, known[key]):
-            raise _BadRequest(f"{key} must be {_TYPES[known[key]]}")
+            raise BadArgument(f"{key} must be {_TYPES[known[key]]}")
 
 
 def _status_of(problem: HearthError) -> int:
     """Return the HTTP status for an error of a command."""
     if isinstance(problem, ConfigError):
         return 409
-    if isinstance(problem, _BadRequest):
+    if isinstance(problem, BadArgument):
         return 400
     if isinstance(problem, PersonRequired):
         return 403
