@@ -24,6 +24,7 @@ from hearth.packs.agents.timeline_items import TimelineItem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from sqlite3 import Connection
 
 # How long the end of the daemon waits for the last rows.
@@ -88,7 +89,11 @@ class AgentStore:
 
     async def save_durably(self, record: AgentRecord) -> None:
         """Write a record; return when it is on disk. Raises FileAccessError; then it is tried again all the same."""
-        await self._writer.call(self._writer.record_job(record.id, rows.encode(record)))
+        await self._writer.write_record(record.id, rows.encode(record))
+
+    def together(self) -> "AbstractContextManager[None]":
+        """Have what is queued inside the block written in one transaction: all of it is on disk, or nothing."""
+        return self._writer.together()
 
     def delete(self, agent_id: str) -> None:
         """Remove an agent with its timeline, its pull requests, and the notices and messages for it."""

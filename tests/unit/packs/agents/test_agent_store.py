@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -462,11 +463,52 @@ async def test_a_durable_record_is_written_even_if_a_newer_one_waits(store: Agen
     with other.transaction(durable=True) as connection:
         job.perform(connection)
         assert [each.turn for each in rows.load(connection)[0]] == [1]
-        job.tell(FileAccessError("full"))
-        rows.put_record(connection, "a1", rows.encode(record(turn=2)))
-        job.perform(connection)
-        assert [each.turn for each in rows.load(connection)[0]] == [2]
     other.close()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_one_record_waits_however_often_it_could_not_be_written(
+    store: AgentStore, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await store.save_durably(record(turn=1))
+    with locked(folder):
+        for turn in range(2, 6):
+            with pytest.raises(FileAccessError):
+                await store.save_durably(record(turn=turn))
+        await store.close()
+    assert "agents file closed with unwritten rows count=1 " in caplog.text
+
+
+async def test_what_is_queued_together_is_written_in_one_transaction(
+    store: AgentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, writer = notice(), store._writer
+    await store.save_durably(record(turn=1))
+    await store.add_notice(told)
+    has_work, batches = threading.Event(), list[tuple[int, int]]()
+    wait, write = writer._wait, writer._write
+
+    def waited() -> bool:
+        found = wait()
+        has_work.set()
+        return found
+
+    def written(jobs: Any, records: Any) -> Any:
+        batches.append((len(jobs), len(records)))
+        return write(jobs, records)
+
+    monkeypatch.setattr(writer, "_wait", waited)
+    monkeypatch.setattr(writer, "_write", written)
+    # The thread is in the former `_wait` still.
+    await store.flush()
+    has_work.clear()
+    batches.clear()
+    with store.together():
+        store.deliver_notice(told.id)
+        assert has_work.wait(5)
+        store.save(record(turn=2))
+    await store.flush()
+    assert batches[0] == (1, 1)
 
 
 @pytest.mark.usefixtures("impatient")

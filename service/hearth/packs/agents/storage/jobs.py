@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 class StoreJob:
     """Statements for the thread, and the caller that waits for their result, if one does.
 
-    A write that `is_kept` is done even if its caller gives up, and is tried again if it fails. `agent_id` is the agent
-    whose timeline is read. A flush comes after all items.
+    A write that `is_kept` is done even if its caller gives up, and is tried again if it fails; of one with a `record`
+    (agent, number, JSON) only the record, if it is still the newest. `agent_id` is the agent whose timeline is read. A
+    flush comes after all items.
     """
 
     def __init__(
@@ -27,8 +28,7 @@ class StoreJob:
         self.kind = kind
         self.is_kept = is_kept
         self.agent_id = agent_id
-        # Whether the caller was told that it failed.
-        self.has_failed = False
+        self.record: tuple[str, int, bytes] | None = None
         self._run = run
         self._result: object = None
         self._problem: HearthError | None = None
@@ -56,7 +56,6 @@ class StoreJob:
         """Give the result or the problem to the caller."""
         loop, done, problem = self._loop, self._done, problem or self._problem
         self._loop = self._done = None
-        self.has_failed = problem is not None
         if loop is None or done is None:
             return
         try:

@@ -1,15 +1,17 @@
 """Thread that writes and reads the agents' file; the event loop queues. Nothing that the loop calls blocks.
 
-Order: jobs as they were queued, then records, then timeline items. A read of a timeline has the items queued before it.
+Order: jobs as they were queued, then records, then timeline items. Jobs and records that wait together are written in
+one transaction. A read of a timeline has the items queued before it.
 While the file cannot be written, records, jobs that are kept, and items up to the bounds of `item_queue` are tried
 again. The thread and the open file are there only while there is work.
 """
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hearth.errors import FileAccessError
@@ -48,8 +50,9 @@ class StoreWriter:
     def __init__(self, database: AgentDatabase, timeline_limit: int) -> None:
         self.timeline_limit = timeline_limit
         self._database = database
-        # For what both threads change; held for moments, never while the disk is waited for.
-        self._lock = threading.Lock()
+        # For what both threads change; held for moments, never while the disk is waited for. The loop may hold it for
+        # several changes, which are then written together.
+        self._lock = threading.RLock()
         self._jobs: list[StoreJob] = []
         self._items = ItemQueue()
         # Waiting records as JSON, each with its number; `_newest` has the newest number of every agent on record.
@@ -69,6 +72,12 @@ class StoreWriter:
 
     # --- for the event loop
 
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Have what is queued inside the block written in one transaction."""
+        with self._lock:
+            yield
+
     def know(self, agent_id: str) -> int:
         """Note that there is a new record of an agent; return its number. Items of other agents are ignored."""
         self._number += 1
@@ -82,20 +91,21 @@ class StoreWriter:
         self._start()
 
     def record_job(self, agent_id: str, data: bytes) -> StoreJob:
-        """Return a job that writes a record."""
+        """Return a job that writes a record, to be queued at once."""
         with self._lock:
             number = self.know(agent_id)
             # Records are written after jobs, and this one is older.
             self._records.pop(agent_id, None)
-
-        def put(connection: "Connection") -> None:
-            # When it is tried again, a newer record may be on disk, or the agent may have been deleted. The first time
-            # it is written in any case: a newer one that was queued meanwhile is not on disk when the caller goes on.
-            if not job.has_failed or self._newest.get(agent_id) == number:
-                rows.put_record(connection, agent_id, data)
-
-        job = StoreJob(put, is_kept=True)
+        # Written even if a newer record waits: that one is not on disk when the caller goes on.
+        job = StoreJob(lambda connection: rows.put_record(connection, agent_id, data), is_kept=True)
+        job.record = agent_id, number, data
         return job
+
+    async def write_record(self, agent_id: str, data: bytes) -> None:
+        """Write a record; return when it is on disk. Raises FileAccessError; then it is tried again all the same."""
+        with self._lock:
+            done = self._queue(self.record_job(agent_id, data))
+        await self._answer(done)
 
     def delete(self, agent_id: str) -> None:
         """Drop what is queued of an agent, and remove it from the file."""
@@ -132,11 +142,17 @@ class StoreWriter:
 
     async def call(self, job: StoreJob) -> Any:
         """Queue a job and return its result. Raises FileAccessError, and what the job refuses."""
+        return await self._answer(self._queue(job))
+
+    def _queue(self, job: StoreJob) -> "asyncio.Future[Any]":
         if self._is_closing:
             raise FileAccessError(f"cannot use the agents in {self._database.folder}: the daemon is shutting down")
         done = job.waiting()
         self.submit(job)
         self.hurry()
+        return done
+
+    async def _answer(self, done: "asyncio.Future[Any]") -> Any:
         try:
             return await asyncio.wait_for(done, ANSWER_SECONDS)
         except TimeoutError as exc:
@@ -255,8 +271,11 @@ class StoreWriter:
             job.tell(problem)
         if problem is not None and not isinstance(problem, _UnexpectedError):
             with self._lock:
-                self._jobs[:0] = [job for job in jobs if job.is_kept]
-                for agent_id, (number, data) in records.items():
+                self._jobs[:0] = [job for job in jobs if job.is_kept and job.record is None]
+                # Of each agent one record waits, however many callers have been told that theirs was not written.
+                unwritten = [job.record for job in jobs if job.record is not None]
+                unwritten += [(agent_id, *record) for agent_id, record in records.items()]
+                for agent_id, number, data in unwritten:
                     if self._newest.get(agent_id) == number:
                         self._records[agent_id] = number, data
         return problem
