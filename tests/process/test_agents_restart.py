@@ -103,6 +103,35 @@ def test_a_parent_is_told_without_a_client_that_a_child_has_lost_its_turn(scratc
     assert notices(tools, lead, child, "errored") == 1
 
 
+@pytest.mark.parametrize("end", [killed, stopped])
+def test_a_notice_whose_turn_was_lost_is_told_again_and_one_that_was_read_is_not(
+    scratch: Scratch, end: Callable[[Scratch], None]
+) -> None:
+    hold = scratch.home / "hold"
+    hold.touch()
+    serve(scratch, "--hold", str(hold))
+    tools = opened(scratch)
+    lead = tools.create()["agentId"]
+    child = child_of(tools, lead, "sleep 0.2\nsay done")
+    until(lambda: notices(tools, lead, child, "finished"), "a turn tells the lead")
+    end(scratch)
+    hold.unlink()
+    scratch.start()
+    tools = opened(scratch)
+    until(lambda: said_back(activity(tools, lead)) == 1, "the lead has read it")
+    # A state that a wait has returned is on disk.
+    assert tools.wait(lead)["status"] == "idle"
+    killed(scratch)
+    scratch.start()
+    tools = opened(scratch)
+    assert tools.send(lead, "say next")["lastMessage"] == "next"
+    assert said_back(activity(tools, lead)) == 1
+
+
+def said_back(activity: str) -> int:
+    return activity.count("echo: <hearth-system>")
+
+
 def test_a_request_that_ended_with_the_daemon_is_not_told_by_the_next_one(scratch: Scratch) -> None:
     serve(scratch)
     tools = opened(scratch)

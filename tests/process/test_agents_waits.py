@@ -117,7 +117,7 @@ def test_a_wait_does_not_hold_the_end_of_the_daemon(scratch: Scratch) -> None:
     id = tools.begin("wait_for_agent", agentId=agent)
     tools.status(agent)
     daemon.signal(signal.SIGTERM)
-    assert tools.end(id)["lastMessage"].startswith("Awaiting the agent timed out")
+    assert tools.end(id)["lastMessage"].startswith("Awaiting the agent ended, because the daemon shuts down")
     assert daemon.wait() == 0
 
 

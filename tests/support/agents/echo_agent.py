@@ -1,13 +1,14 @@
 """A coding agent for tests: it speaks the Agent Client Protocol on stdin and stdout, and does what its prompt says.
 
     echo_agent.py [--no-load] [--resume] [--modes] [--config-modes] [--models METHOD] [--auth METHOD] [--state FILE]
-                  [--ignore-eof] [--ignore-term] [--grandchild] [--no-answer METHOD]
+                  [--ignore-eof] [--ignore-term] [--grandchild] [--no-answer METHOD] [--hold FILE]
 
 Each line of a prompt's last block is a command (`echo_turns.Commands`); a prompt without any is said back after
 "echo: ". --no-load and --resume say what it advertises; --modes and --config-modes have session modes, or a config
 option for them; --models has models, which are set by that method; --auth wants a login by that method before a
 session; --state keeps the sessions for other processes, and a load tells their history. --grandchild leaves a process
 behind that ignores SIGTERM; --no-answer never answers that method; of a notification, it takes no notice.
+--hold keeps the turns that tell of notices from their end while FILE exists.
 
 Standard library only; it knows nothing of Hearth.
 """
@@ -24,7 +25,7 @@ import threading
 import time
 import uuid
 
-from echo_turns import COMMANDS, LIFETIME_SECONDS, Cancelled, Commands, Refusal
+from echo_turns import COMMANDS, LIFETIME_SECONDS, POLL_SECONDS, Cancelled, Commands, Refusal
 
 MODELS = ["small", "large", "vendor/huge"]
 MODES = {"default": "Default", "acceptEdits": "Accept edits", "plan": "Plan", "bypassPermissions": "Bypass"}
@@ -224,6 +225,9 @@ class Agent:
         return {"stopReason": reason, "usage": {"inputTokens": 10, "outputTokens": 5, "totalTokens": 15}}
 
     def act(self, turn, text):
+        hold = self.options.hold
+        while hold and text.startswith("<hearth-system>") and os.path.exists(hold):
+            turn.sleep(POLL_SECONDS)
         lines = [line.strip().partition(" ") for line in text.splitlines()]
         commands = [(COMMANDS[word], rest) for word, _, rest in lines if word in COMMANDS]
         for command, rest in commands:
@@ -255,7 +259,7 @@ def main():
     flags = ("no-load", "resume", "modes", "config-modes", "ignore-eof", "ignore-term", "grandchild")
     for name in flags:
         parser.add_argument(f"--{name}", action="store_true")
-    for name in ("auth", "state", "models"):
+    for name in ("auth", "state", "models", "hold"):
         parser.add_argument(f"--{name}")
     parser.add_argument("--no-answer", action="append", default=[])
     options = parser.parse_args()

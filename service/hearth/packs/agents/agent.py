@@ -192,6 +192,7 @@ class Agent(AgentProcess):
         if self.turn is None or self.turn.aborted:
             # Aborted before it was sent: the agent would not know which turn the cancel was for, and do all of it.
             return acp.TurnEnd(acp.CANCELLED, {})
+        self.turn.is_sent = True
         return await session.prompt(*texts)
 
     async def _give_up(self, turn: Turn, session: AgentSession) -> None:

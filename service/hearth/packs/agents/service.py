@@ -12,7 +12,7 @@ import os
 from collections.abc import Awaitable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hearth.errors import AgentError, FileAccessError, HearthError, Refused
+from hearth.errors import AgentError, FileAccessError, HearthError
 from hearth.hub.events import EVENTS, AgentClosed, AgentCreated, AgentPermissionAsked, AgentStatusChanged
 from hearth.packs.agents import acp, creation, providers, waiting
 from hearth.packs.agents.agent import Agent
@@ -30,7 +30,7 @@ from hearth.packs.agents.process.session import AgentSession, Answer, Launch
 from hearth.packs.agents.store import AgentStore
 from hearth.packs.agents.timeline_items import TimelineItem, render
 from hearth.packs.agents.tools import payloads
-from hearth.packs.agents.turn import STOPPING, Turn, TurnRoom
+from hearth.packs.agents.turn import STOPPING, Turn, TurnRoom, check_prompt
 from hearth.packs.agents.upkeep import pruning, restart
 from hearth.packs.agents.waiting import OnProgress, WaitResult
 from hearth.upstreams import threads
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A prompt is text for a model; larger data belongs into a file that the prompt names.
-PROMPT_BYTES = 4 * 1024 * 1024
 # Characters of an activity that a tool returns; a model's context holds little more.
 ACTIVITY_CHARACTERS = 256 * 1024
 # Pack whose instruction precedes the first prompt.
@@ -88,10 +86,16 @@ class AgentService:
         if self._former:
             await self._former
         self.tokens.remove_former()
-        # A backup that holds the file delays its opening for seconds.
-        records = await threads.run(self.store.load)
-        self.delivery = NoticeDelivery(self)
-        await restart.take_up(self, records)
+        try:
+            # A backup that holds the file delays its opening for seconds.
+            records = await threads.run(self.store.load)
+            self.delivery = NoticeDelivery(self)
+            await restart.take_up(self, records)
+        except BaseException:
+            # The thread of the store may use the file already: the next attempt has one of its own.
+            former, self.store = self.store, AgentStore(self.places.agents)
+            await former.close()
+            raise
 
     def drain(self) -> None:
         """Let the calls that wait for an agent return: the daemon shuts down."""
@@ -190,15 +194,7 @@ class AgentService:
 
     def check_prompt(self, text: str) -> None:
         """Raise Refused for a prompt that is too long, or empty."""
-        limit = min(PROMPT_BYTES, self.hub.config.message_limit // 2)
-        size = len(text.encode("utf-8", "surrogatepass"))
-        if size > limit:
-            raise Refused(
-                f"the prompt has {size} bytes; the limit is {limit} (half of message_limit, {PROMPT_BYTES} at most):"
-                " write it to a file, and name that file in the prompt"
-            )
-        if not text.strip():
-            raise Refused("the prompt is empty")
+        check_prompt(text, self.hub.config.message_limit // 2)
 
     async def prompt(self, caller: AgentCaller, agent: Agent, text: str, mode: str | None = None) -> Turn:
         """Begin a turn and return it; one that runs is replaced. Raises HearthError."""
@@ -214,10 +210,10 @@ class AgentService:
             raise AgentError(STOPPING)
         with self.turns.hold(agent):
             turn = await agent.prompt(text, mode)
-        await self._save(agent)
+        await self.save(agent)
         return turn
 
-    async def _save(self, agent: Agent) -> None:
+    async def save(self, agent: Agent) -> None:
         """Have the next daemon know what a caller is told now, however this one ends. A turn goes on meanwhile."""
         with contextlib.suppress(FileAccessError):
             await self.store.save_durably(agent.record)
@@ -228,12 +224,7 @@ class AgentService:
     ) -> WaitResult:  # fmt: skip
         """Wait for an agent, and the end of `turn`. Raises Refused if that is replaced, cancelled or killed."""
         limit = self.settings.wait_timeout if seconds is None else seconds
-        found = await waiting.Wait(agent, caller.agent_id, self).run(limit, progress, turn)
-        if not found.timed_out:
-            await self._save(agent)
-            return found
-        _, recent = await self.activity(agent, waiting.RECENT)
-        return found._replace(last_message=waiting.TIMED_OUT.format(limit, recent), status=agent.record.status)
+        return await waiting.Wait(agent, caller.agent_id, self).run(limit, progress, turn)
 
     async def cancel(self, caller: AgentCaller, agent: Agent) -> bool:
         """Cancel the turn of an agent; return whether one ran."""
@@ -253,13 +244,17 @@ class AgentService:
 
     async def activity(self, agent: Agent, limit: int | None = None) -> tuple[int, str]:
         """Return the number of an agent's activities, and the newest of them as text."""
+        items = await self.newest(agent)
+        return len(items), render(items, limit, ACTIVITY_CHARACTERS)
+
+    async def newest(self, agent: Agent, limit: int | None = None) -> "Sequence[TimelineItem]":
+        """Return the newest items of an agent's timeline, oldest first."""
         agent.flush()
         try:
-            items = await self.store.timeline(agent.id)
+            return await self.store.timeline(agent.id, limit)
         except HearthError:
             # The items of this daemon are better than none.
-            items = agent.timeline.items()
-        return len(items), render(items, limit, ACTIVITY_CHARACTERS)
+            return agent.timeline.items()[-(limit or 0) :]
 
     # --- permissions
 
@@ -344,7 +339,9 @@ class AgentService:
         if (agent := self.agents.get(agent_id)) is None:
             return
         if not agent.is_being_created:
-            self.store.save(agent.record)
+            with self.store.together():
+                self.delivery.settle_turn(agent)
+                self.store.save(agent.record)
         status = agent.record.status
         if agent.told_status != status:
             agent.told_status = status

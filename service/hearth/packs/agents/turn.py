@@ -21,6 +21,23 @@ TERMINATED = "Agent terminated"
 STOPPING = "the daemon shuts down, or the pack 'agents' was switched off"
 
 
+# A prompt is text for a model; larger data belongs into a file that the prompt names.
+PROMPT_BYTES = 4 * 1024 * 1024
+
+
+def check_prompt(text: str, limit: int) -> None:
+    """Raise Refused for a prompt that is longer than a limit in bytes, or than PROMPT_BYTES, or empty."""
+    limit = min(PROMPT_BYTES, limit)
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > limit:
+        raise Refused(
+            f"the prompt has {size} bytes; the limit is {limit} (half of message_limit, {PROMPT_BYTES} at most):"
+            " write it to a file, and name that file in the prompt"
+        )
+    if not text.strip():
+        raise Refused("the prompt is empty")
+
+
 class Turn:
     """Turn of an agent, and its request. `aborted` is set when it was replaced, cancelled or killed.
 
@@ -33,6 +50,8 @@ class Turn:
         self.aborted: str | None = None
         self.runner: asyncio.Task[None] | None = None
         self.request = request
+        # Whether the agent was sent the prompt; a turn that is aborted at once is not.
+        self.is_sent = False
         # Its cancellation, whichever caller has begun that.
         self.giving_up: asyncio.Task[None] | None = None
         self.outcome: tuple[Status, str | None] | None = None

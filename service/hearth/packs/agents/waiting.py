@@ -1,8 +1,9 @@
 """Wait for an agent: until its turn ends, it asks for a permission, or something else waits for the one that waits.
 
-An agent that waits for one child must hear of the others: the wait ends early with the notices about them. A wait that
-times out is a result, and leaves every notice as it is. A turn that is replaced, cancelled or killed ends the waits for
-it with an error that says so.
+An agent that waits for one child must hear of the others: the wait ends early with the notices about them. A notice is
+used up in the step of the loop in which the wait returns: until then the caller may leave, and the notice stays. A wait
+that times out is a result, and leaves every notice as it is. A turn that is replaced, cancelled or killed ends the
+waits for it with an error that says so.
 """
 
 import asyncio
@@ -10,7 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hearth.errors import Refused
+from hearth.packs.agents.model import Notice
 from hearth.packs.agents.notices import outbox
+from hearth.packs.agents.timeline_items import render
+from hearth.packs.agents.turn import STOPPING
 
 if TYPE_CHECKING:
     from hearth.packs.agents.agent import Agent
@@ -22,7 +26,7 @@ PROGRESS_SECONDS = 5.0
 # Entries of an activity below a wait that timed out.
 RECENT = 5
 TIMED_OUT = (
-    "Awaiting the agent timed out after {:g}s. This does not mean the agent failed - call wait_for_agent again to"
+    "Awaiting the agent {}. This does not mean the agent failed - call wait_for_agent again to"
     " continue waiting.\n\nRecent activity:\n{}"
 )
 
@@ -64,26 +68,46 @@ class Wait:
         loop, agent = asyncio.get_running_loop(), self._agent
         turn = turn or agent.turn
         started = loop.time()
+        is_saved = False
         while True:
-            if turn is not None and turn.aborted:
-                self._notices.seen(self._parent_id, agent.id)
-                raise Refused(turn.aborted)
-            if turn is not None and turn.outcome is not None:
-                self._notices.seen(self._parent_id, agent.id)
-                return WaitResult(turn.outcome[0], None, turn.outcome[1], [])
-            if agent.asked() or not agent.is_working or (turn is not None and agent.turn is not turn):
-                self._notices.seen(self._parent_id, agent.id)
-                return result(agent)
+            is_over = agent.asked() or not agent.is_working or (turn is not None and agent.turn is not turn)
+            if turn is not None and (turn.aborted or turn.outcome is not None):
+                is_over = True
             turn = turn or agent.turn
-            if others := self._notices.others(self._parent_id, agent.id):
-                self._notices.delivered(others)
-                return result(agent, outbox.attention(others))
+            others = [] if is_over else self._notices.others(self._parent_id, agent.id)
+            if is_over or others:
+                if is_saved:
+                    return self._take(turn, others)
+                # First the record, for the next daemon; the state may be another one afterwards.
+                await self._service.save(agent)
+                is_saved = True
+                continue
+            is_saved = False
             waited = loop.time() - started
             if waited >= seconds or self._service.is_stopping:
-                return result(agent, timed_out=True)
+                return await self._timed_out(seconds)
             await self._change(min(PROGRESS_SECONDS, seconds - waited))
             if progress is not None:
                 progress(loop.time() - started)
+
+    def _take(self, turn: "Turn | None", others: list[Notice]) -> WaitResult:
+        """Return the result of a wait that is over, and use its notices up. Raises Refused if the turn was aborted."""
+        agent = self._agent
+        if others:
+            self._notices.delivered(others)
+            return result(agent, outbox.attention(others))
+        self._notices.seen(self._parent_id, agent.id)
+        if turn is not None and turn.aborted:
+            raise Refused(turn.aborted)
+        if turn is not None and turn.outcome is not None:
+            return WaitResult(turn.outcome[0], None, turn.outcome[1], [])
+        return result(agent)
+
+    async def _timed_out(self, seconds: float) -> WaitResult:
+        why = f"ended, because {STOPPING}" if self._service.is_stopping else f"timed out after {seconds:g}s"
+        recent = render(await self._service.newest(self._agent, RECENT))
+        found = result(self._agent, timed_out=True)
+        return found._replace(last_message=TIMED_OUT.format(why, recent))
 
     async def _change(self, seconds: float) -> None:
         """Wait for a change of the agent, or a notice for the one that waits."""

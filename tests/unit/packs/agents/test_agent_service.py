@@ -14,7 +14,9 @@ from hearth.hub.hub import Hub
 from hearth.packs.agents.identity.directory import end_sessions
 from hearth.packs.agents.model import AgentRecord
 from hearth.packs.agents.service import AgentService
+from hearth.packs.agents.store import AgentStore
 from hearth.packs.agents.tools.pack import AgentsPack
+from hearth.packs.agents.upkeep import restart
 from unit.hub.authorization.agents_stage import FakeAgents
 from unit.hub.outlets import Kept
 from unit.hub.whole_hub import Stage
@@ -69,6 +71,30 @@ async def test_a_start_that_failed_for_whatever_reason_is_tried_again(
         assert [type(each) for each in found] == [RuntimeError, RuntimeError]
     await service.start()
     assert service.hub.agents is not None
+    await service.stop()
+
+
+async def test_a_start_that_is_tried_again_uses_the_file_from_one_thread(
+    service: AgentService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others, load = list[threading.Thread | None](), AgentStore.load
+
+    def loaded(store: AgentStore) -> list[AgentRecord]:
+        others.append(store._writer._thread)
+        return load(store)
+
+    async def take_up(service: AgentService, records: object) -> None:
+        await service.store.save_durably(AgentRecord(id="a1", provider="echo", cwd="/", status="closed"))
+        raise RuntimeError("not foreseen")
+
+    monkeypatch.setattr(AgentStore, "load", loaded)
+    with monkeypatch.context() as patch:
+        patch.setattr(restart, "take_up", take_up)
+        with pytest.raises(RuntimeError, match="not foreseen"):
+            await service.start()
+    await service.start()
+    assert set(service.agents) == {"a1"}
+    assert others == [None, None]
     await service.stop()
 
 

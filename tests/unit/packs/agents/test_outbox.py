@@ -1,9 +1,16 @@
 """Notices of parents: one of each kind for each turn, taken once, and never a title's instructions."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 from hearth.packs.agents.model import Notice
+from hearth.packs.agents.notices.delivery import NoticeDelivery
 from hearth.packs.agents.notices.outbox import AT_ONCE, Notices, attention, one_line, prompt
+
+if TYPE_CHECKING:
+    from hearth.packs.agents.agent import Agent
+    from hearth.packs.agents.service import AgentService
+    from hearth.packs.agents.turn import Turn
 
 
 class _Store:
@@ -54,6 +61,48 @@ async def test_kinds_and_turns_are_notices_of_their_own() -> None:
         notices.post("p", "c", kind, turn, "t")  # type: ignore[arg-type]
     notices.settled("c", "permission")
     assert [(each.kind, each.turn) for each in notices.of("p")] == [("finished", 1), ("finished", 2)]
+
+
+async def test_notices_of_a_turn_are_told_nowhere_else_and_stay_until_its_end() -> None:
+    store = _Store()
+    notices, _ = outbox(store)
+    notices.post("p", "c", "message", 1, "t")
+    await settle(notices)
+    (first,) = notices.of("p")
+    notices.told([first])
+    assert (notices.of("p"), notices.others("p", None), notices.parents(), store.removed) == ([], [], [], [])
+    # Another one of that kind is news: the turn does not tell of it.
+    notices.post("p", "c", "message", 1, "t")
+    (second,) = notices.of("p")
+    notices.untold([first])
+    assert notices.of("p") == [first, second]
+    notices.told([first])
+    notices.delivered([first])
+    assert (notices.of("p"), store.removed) == ([second], [first.id])
+    notices.told([second])
+    assert notices.take_messages("p") == ["c"]
+    assert store.removed == [first.id, second.id]
+
+
+async def test_a_turn_that_told_of_notices_uses_them_up_with_its_end_if_it_was_sent() -> None:
+    store = _Store()
+    service = SimpleNamespace(store=store, agents={}, is_stopping=True)
+    service.agents["p"] = SimpleNamespace(is_closed=False, turn=None, is_halted=False)
+    delivery = NoticeDelivery(cast("AgentService", service))
+    notices = delivery.notices
+    notices.post("p", "c", "finished", 1, "t")
+    await settle(notices)
+    for is_sent, left in ((False, 1), (True, 0)):
+        turn = SimpleNamespace(is_sent=is_sent)
+        batch = notices.of("p")
+        agent = SimpleNamespace(id="p", turn=turn, is_closed=False)
+        notices.told(batch)
+        delivery._turns["p"] = cast("Turn", turn), batch
+        delivery.settle_turn(cast("Agent", agent))
+        assert (notices.of("p"), store.removed) == ([], [])
+        agent.turn = None
+        delivery.settle_turn(cast("Agent", agent))
+        assert (len(notices.of("p")), len(store.removed)) == (left, 1 - left)
 
 
 async def test_a_notice_that_is_taken_while_it_is_written_is_removed_from_the_store() -> None:

@@ -10,6 +10,7 @@ from hearth.packs.agents.notices import outbox
 if TYPE_CHECKING:
     from hearth.packs.agents.agent import Agent
     from hearth.packs.agents.service import AgentService
+    from hearth.packs.agents.turn import Turn
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +23,8 @@ class NoticeDelivery:
         self.notices = outbox.Notices(service.store, self.tell_soon)
         # Agents that are being told.
         self._telling: set[str] = set()
+        # Turns that tell agents of notices, with those.
+        self._turns: dict[str, tuple[Turn, list[Notice]]] = {}
 
     @property
     def is_busy(self) -> bool:
@@ -66,6 +69,20 @@ class NoticeDelivery:
             # For a task that is cancelled before its first step.
             task.add_done_callback(lambda _: self._telling.discard(parent_id))
 
+    def settle_turn(self, agent: "Agent") -> None:
+        """Remove the notices of which a turn of an agent has told, once it has ended.
+
+        Called with each change of the record: what says that the turn has ended is written together with the removal.
+        """
+        turn, batch = self._turns.get(agent.id, (None, []))
+        if turn is None or (agent.turn is turn and not agent.is_closed):
+            return
+        del self._turns[agent.id]
+        if turn.is_sent:
+            self.notices.delivered(batch)
+        else:
+            self.notices.untold(batch)
+
     async def _tell(self, parent: "Agent") -> None:
         batch: list[Notice] = []
 
@@ -75,8 +92,9 @@ class NoticeDelivery:
 
         try:
             with self._service.turns.hold(parent):
-                if await parent.prompt_if_idle(compose) is not None:
-                    self.notices.delivered(batch)
+                if (turn := await parent.prompt_if_idle(compose)) is not None:
+                    self.notices.told(batch)
+                    self._turns[parent.id] = turn, batch
         except HearthError as exc:
             # Tried again with the end of any turn, and by the next daemon.
             log.info("notices wait agent=%s reason=%s", parent.id, exc)

@@ -6,7 +6,8 @@ The rules:
    this way.
 2. A notice is delivered exactly once: as `attention` in the result of a blocking tool of the parent, as the result of
    the wait for that very child, or as a prompt to the idle parent.
-3. A notice is written when it is made, and stays while the parent is busy, across restarts of the daemon too.
+3. A notice is written when it is made, and stays while the parent is busy, across restarts of the daemon too. One that
+   is told by a prompt stays until that turn has ended: with a turn that is lost it is told again.
 4. Notices of different kinds do not use each other up. Of one child's turn there is one notice of each kind.
 """
 
@@ -64,16 +65,21 @@ class Notices:
         self._store = store
         self._deliver = deliver
         self._waiting: list[Notice] = list(store.notices())
+        # Ids of those that a turn tells of, until its end.
+        self._in_turn: set[str] = set()
         self._changed: dict[str, set[asyncio.Future[None]]] = {}
         self._writing: set[asyncio.Task[None]] = set()
 
     def parents(self) -> list[str]:
         """Return the parents that have notices."""
-        return list(dict.fromkeys(each.parent_id for each in self._waiting))
+        return list(dict.fromkeys(each.parent_id for each in self._waiting if each.id not in self._in_turn))
 
     def of(self, parent_id: str | None) -> list[Notice]:
-        """Return the notices of a parent, the oldest first."""
-        return [each for each in self._waiting if each.parent_id == parent_id] if parent_id else []
+        """Return the notices of a parent, the oldest first, without those that a turn of it tells of."""
+        return [each for each in self._all_of(parent_id) if each.id not in self._in_turn] if parent_id else []
+
+    def _all_of(self, parent_id: str) -> list[Notice]:
+        return [each for each in self._waiting if each.parent_id == parent_id]
 
     def others(self, parent_id: str | None, child_id: str | None) -> list[Notice]:
         """Return the notices of a parent about other children than one, as many as one result may have."""
@@ -81,7 +87,7 @@ class Notices:
 
     def post(self, parent_id: str, child_id: str, kind: NoticeKind, turn: int, title: str) -> None:
         """Add a notice unless the same one waits already; write it at once, and deliver it as soon as possible."""
-        for each in self._waiting:
+        for each in self.of(parent_id):
             if (each.parent_id, each.child_id, each.kind, each.turn) == (parent_id, child_id, kind, turn):
                 return
         notice = Notice(parent_id=parent_id, child_id=child_id, kind=kind, turn=turn, title=title)
@@ -106,11 +112,20 @@ class Notices:
             # Taken while it was being written: only now is there something to remove.
             self._store.deliver_notice(notice.id)
 
+    def told(self, notices: Iterable[Notice]) -> None:
+        """Note that a turn of their parent tells of notices: they wait for its end."""
+        self._in_turn.update(each.id for each in notices)
+
+    def untold(self, notices: Iterable[Notice]) -> None:
+        """Note that the turn that tells of notices has not begun: they wait as before."""
+        self._in_turn.difference_update(each.id for each in notices)
+
     def delivered(self, notices: Iterable[Notice]) -> None:
         """Remove notices that their parent has seen."""
         for each in list(notices):
             if each in self._waiting:
                 self._waiting.remove(each)
+                self._in_turn.discard(each.id)
                 self._store.deliver_notice(each.id)
 
     def settled(self, child_id: str, kind: NoticeKind | None = None) -> None:
@@ -126,13 +141,13 @@ class Notices:
 
     def take_messages(self, recipient_id: str) -> list[str]:
         """Remove the notices of messages for an agent; return the senders."""
-        taken = [each for each in self.of(recipient_id) if each.kind == "message"]
+        taken = [each for each in self._all_of(recipient_id) if each.kind == "message"]
         self.delivered(taken)
         return [each.child_id for each in taken]
 
     def forget_parent(self, parent_id: str) -> None:
         """Remove the notices of a parent that is closed."""
-        self.delivered(self.of(parent_id))
+        self.delivered(self._all_of(parent_id))
 
     async def wait_for(
         self, agent_id: str, work: "Coroutine[Any, Any, Found]"
