@@ -154,10 +154,17 @@ async def test_a_command_that_hangs_is_ended(tree: Path, tmp_path: Path, monkeyp
         assert "took longer than 0.3 s" in refused
 
 
+def slow(begun: Path, go: Path) -> str:
+    """The code of a program that adds a letter to `begun`, and ends when `go` is written."""
+    return (
+        f"open({str(begun)!r}, 'a').write('x'); open({str(go)!r}).read(); print('https://git.example.org/o/r/pull/5')"
+    )
+
+
 async def test_a_cancelled_call_is_recorded_all_the_same_and_one_is_filed_at_a_time(tree: Path, tmp_path: Path) -> None:
     begun, go = tmp_path / "begun", tmp_path / "go"
     os.mkfifo(go)
-    code = f"open({str(begun)!r}, 'w'); open({str(go)!r}).read(); print('https://git.example.org/o/r/pull/5')"
+    code = slow(begun, go)
     async with staged(tmp_path, *python(code)) as stage:
         record = agent(stage, tree, tmp_path)
         client = stage.client(record)
@@ -165,8 +172,37 @@ async def test_a_cancelled_call_is_recorded_all_the_same_and_one_is_filed_at_a_t
         await until(begun.exists, "the command runs")
         assert stage.hub.servers["team"].instances.is_busy
         client.cancel(id)
-        assert "is being filed at this moment" in await client.refusal("file_pr", title="t", body="")
+        assert "is being filed at this moment" in await client.refusal("file_pr", title="another", body="")
         go.write_text("")
         await until(lambda: not stage.hub.servers["team"].instances.is_busy, "the pack is idle")
         [kept] = await stage.store.pull_requests(record.id)
         assert kept.url.endswith("/5")
+        # The outcome is kept for the same call, which does not run the command again.
+        assert (await client.call("file_pr", title="t", body=""))["id"] == kept.id
+        assert begun.read_text() == "x"
+
+
+async def test_a_command_that_takes_long_is_waited_for_by_the_same_call_again(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pull_requests, "WAIT_SECONDS", 0.01)
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    os.mkfifo(go)
+    async with staged(tmp_path, *python(slow(begun, go))) as stage:
+        record = agent(stage, tree, tmp_path)
+        client = stage.client(record)
+        for _ in range(3):
+            pending = await client.call("file_pr", title="t", body="")
+            assert pending == dict.fromkeys(("id", "url", "number", "branch", "base")) | {"success": False}
+        await until(begun.exists, "the command runs")
+        monkeypatch.setattr(pull_requests, "WAIT_SECONDS", 30.0)
+        # Something else that waits for the agent ends the call, and not the command.
+        id = client.begin_call("file_pr", title="t", body="")
+        stage.service.delivery.notices.post(record.id, "child", "finished", 1, "theirs")
+        told = await client.result(id)
+        assert (told["success"], told["attention"][0]["agentId"]) == (False, "child")
+        id = client.begin_call("file_pr", title="t", body="")
+        go.write_text("")
+        assert (await client.result(id))["number"] == 5
+        assert begun.read_text() == "x"
+        assert len(await stage.store.pull_requests(record.id)) == 1

@@ -2,19 +2,22 @@
 
 Words of the command may contain {title}, {body}, {base} and {branch}. No shell is involved: each placeholder stays
 within its word. The program gets the daemon's environment, without the variables of git.
+
+The call waits for less than clients do, and returns early with `attention` when something of another agent waits for
+its agent. The command goes on, and the same call again waits on: it is never run twice for one pull request.
 """
 
 import asyncio
 import os
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hearth.errors import HearthError
 from hearth.packs.agent_access import caller_of
 from hearth.packs.agents.model import AgentRecord, PullRequest
 from hearth.packs.team import schemas
-from hearth.packs.team.schemas import FLAG, TEXT, TEXT_OR_NULL
+from hearth.packs.team.schemas import FLAG, TEXT_OR_NULL
 from hearth.upstreams import threads
 from hearth.upstreams.pack_api import Arguments, CallContext, PackTool, ToolError
 
@@ -28,6 +31,10 @@ BRANCH_CHARACTERS = 250
 # A push over a slow line is part of some commands.
 COMMAND_SECONDS = 120.0
 COMMAND_OUTPUT_BYTES = 1024 * 1024
+# Below the minute after which clients give up on a call.
+WAIT_SECONDS = 45.0
+# Outcomes that agents have not fetched; an agent that was killed never does.
+KEPT_OUTCOMES = 100
 SHOWN_CHARACTERS = 1500
 URL_CHARACTERS = 2000
 
@@ -39,17 +46,25 @@ _BRANCH = re.compile(r"[^-\s:\\^~?*\[][^\s:\\^~?*\[]*")
 _ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GH_PROMPT_DISABLED": "1"}
 
 
+class Filing(NamedTuple):
+    """Pull request of one agent: its arguments, and the task that runs the command."""
+
+    arguments: Arguments
+    task: "asyncio.Future[dict[str, Any]]"
+
+
 class PullRequests:
     """Tool for pull requests."""
 
     def __init__(self, services: "AgentServices") -> None:
         self._services = services
-        self._filing: dict[str, asyncio.Task[dict[str, Any]]] = {}
+        # By the agent's id; a finished one until the agent has its outcome.
+        self._filings: dict[str, Filing] = {}
 
     @property
     def is_busy(self) -> bool:
         """Whether a command runs."""
-        return bool(self._filing)
+        return any(not each.task.done() for each in self._filings.values())
 
     def tools(self) -> tuple[PackTool, ...]:
         """Return the tools."""
@@ -59,7 +74,8 @@ class PullRequests:
         return (
             PackTool(
                 "file_pr",
-                "File a pull request for the current branch of your folder. Commit your work first.",
+                "File a pull request for the current branch of your folder. Commit your work first. If `success` is"
+                " false, the command still runs: call it again unchanged to wait on.",
                 schemas.arguments(
                     "title",
                     "body",
@@ -69,22 +85,25 @@ class PullRequests:
                 ),
                 self._file,
                 {"title": "File a pull request", **schemas.WRITES, "openWorldHint": True},
-                schemas.result(
-                    success=FLAG,
-                    id=TEXT,
-                    url=TEXT_OR_NULL,
-                    number={"type": ["integer", "null"]},
-                    branch=TEXT,
-                    base=TEXT_OR_NULL,
+                schemas.with_attention(
+                    schemas.result(
+                        success=FLAG,
+                        id=TEXT_OR_NULL,
+                        url=TEXT_OR_NULL,
+                        number={"type": ["integer", "null"]},
+                        branch=TEXT_OR_NULL,
+                        base=TEXT_OR_NULL,
+                    )
                 ),
             ),
         )
 
     async def stop(self) -> None:
         """Cancel what waits for a command; the command itself ends within its limit."""
-        for task in list(self._filing.values()):
+        tasks = [each.task for each in self._filings.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._filing.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _file(self, context: CallContext, arguments: Arguments) -> dict[str, Any]:
         record = caller_of(self._services, context)
@@ -93,13 +112,29 @@ class PullRequests:
             raise ToolError(
                 "no command files pull requests here; a person sets `file_pr` in the table `[team]` of the config"
             )
-        if record.id in self._filing:
-            raise ToolError("a pull request of yours is being filed at this moment; wait for that")
+        filing = self._filings.get(record.id)
+        if filing is None or filing.arguments != arguments:
+            if filing is not None and not filing.task.done():
+                raise ToolError("another pull request of yours is being filed at this moment; wait for that")
+            filing = self._begin(record, command, arguments)
         # A call that is cancelled meanwhile does not take the pull request back: it is recorded in any case.
-        filing = asyncio.ensure_future(self._filed(record, command, arguments))
-        self._filing[record.id] = filing
-        filing.add_done_callback(lambda _: self._filing.pop(record.id, None))
-        return await asyncio.shield(filing)
+        waiting = asyncio.wait({filing.task}, timeout=WAIT_SECONDS)
+        _, attention = await self._services.agents().delivery.notices.wait_for(record.id, waiting)
+        told = {"attention": attention} if attention else {}
+        if not filing.task.done():
+            return {**dict.fromkeys(("id", "url", "number", "branch", "base")), "success": False, **told}
+        self._filings.pop(record.id, None)
+        return {**filing.task.result(), **told}
+
+    def _begin(self, record: AgentRecord, command: Sequence[str], arguments: Arguments) -> Filing:
+        filing = Filing(arguments, asyncio.ensure_future(self._filed(record, command, arguments)))
+        # A failure that no call fetches is no error of this program.
+        filing.task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        self._filings[record.id] = filing
+        finished = [agent_id for agent_id, each in self._filings.items() if each.task.done()]
+        for agent_id in finished[:-KEPT_OUTCOMES]:
+            del self._filings[agent_id]
+        return filing
 
     async def _filed(self, record: AgentRecord, command: Sequence[str], arguments: Arguments) -> dict[str, Any]:
         output, branch, base = await threads.run(run, command, record, arguments)
