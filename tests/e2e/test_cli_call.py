@@ -133,14 +133,14 @@ def slow_home(home: Home, seconds: str) -> None:
 
 @pytest.mark.parametrize("words", [[], ["add", "a=1", "b=2"]])
 def test_a_slow_server_is_waited_for(own_home: Home, words: list[str]) -> None:
-    slow_home(own_home, "3")
+    slow_home(own_home, "1")
     shown = said(own_home, "late", *words)
     # Typed by the schema, so the tools were known before the call.
     assert shown == "3\n" if words else "add a=NUMBER b=NUMBER" in shown
 
 
 def test_on_a_terminal_it_says_that_it_waits_for_a_slow_server(own_home: Home) -> None:
-    slow_home(own_home, "4")
+    slow_home(own_home, "1")
     seen = own_home.at_terminal(0, "call", "late", "add", "a=1", "b=2")
     assert "waiting for late to start, at most 60 s (start_timeout)" in seen
     assert "3\r\n" in seen

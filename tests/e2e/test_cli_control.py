@@ -4,11 +4,12 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
-from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, following, read, write
+from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, attached_bridge, following, read, scratch_home, write
 from e2e.terminal import Terminal
 from hearth.host import processes
 from support.kernel import until
@@ -186,16 +187,35 @@ def test_reload_prints_what_is_wrong_with_a_bad_config_and_the_old_one_goes_on(h
     assert "idle_timeout" in document["configError"]
 
 
-def test_a_daemon_that_does_not_answer_is_told_from_one_that_is_out(home: Home, bridge: Bridge) -> None:
-    with stopped(home):
-        assert "did not answer" in home.fails(4, "status")
+# Pid of the daemon, and the exit code and the message of each verb.
+Hanging = tuple[int, dict[str, tuple[int, str]]]
+# Not `reload --yes`, which waits long for slow disks.
+WITHOUT_ANSWER = {"status": [], "stop": ["--yes"], "restart": ["--yes"], "reload": []}
+
+
+@pytest.fixture(scope="module")
+def hanging() -> Iterator[Hanging]:
+    """Type each verb while a daemon hangs; yield its pid, and each exit code with what was said.
+
+    All are typed at once: each waits some seconds for an answer.
+    """
+    for home in scratch_home():
+        for _ in attached_bridge(home):
+            with stopped(home) as pid, ThreadPoolExecutor() as pool:
+                typed = {verb: pool.submit(home.run, verb, *words) for verb, words in WITHOUT_ANSWER.items()}
+                yield pid, {verb: (each.result().returncode, each.result().stderr) for verb, each in typed.items()}
+
+
+def test_a_daemon_that_does_not_answer_is_told_from_one_that_is_out(hanging: Hanging) -> None:
+    code, said = hanging[1]["status"]
+    assert (code, "did not answer" in said) == (4, True), said
 
 
 @pytest.mark.parametrize("verb", ["stop", "restart", "reload"])
-def test_a_daemon_that_hangs_is_named_with_what_ends_it(home: Home, bridge: Bridge, verb: str) -> None:
-    with stopped(home) as pid:
-        # Not `reload --yes`, which waits long for slow disks.
-        assert f"kill -9 {pid}" in home.fails(4, verb, *([] if verb == "reload" else ["--yes"]))
+def test_a_daemon_that_hangs_is_named_with_what_ends_it(hanging: Hanging, verb: str) -> None:
+    pid, found = hanging
+    code, said = found[verb]
+    assert (code, f"kill -9 {pid}" in said) == (4, True), said
 
 
 def test_a_bridge_whose_client_left_does_not_outstay_its_last_answer(home: Home, bridge: Bridge) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from e2e.cli_home import PATIENCE_SECONDS, Bridge, Home, Lines
+from e2e.cli_home import PATIENCE_SECONDS, Bridge, Home, Lines, scratch_home
 
 FIXTURE = Path(__file__).parent / "fixtures" / "own_servers.py"
 CLIENTS = {
@@ -77,13 +77,15 @@ class Agents:
                     stream.close()
 
 
-@pytest.fixture
-def agents(home: Home) -> Iterator[Agents]:
-    found = Agents(home)
-    try:
-        yield found
-    finally:
-        found.close()
+@pytest.fixture(scope="module")
+def agents() -> Iterator[Agents]:
+    """Agents that the tests only look at."""
+    for home in scratch_home():
+        found = Agents(home)
+        try:
+            yield found
+        finally:
+            found.close()
 
 
 def children() -> dict[int, list[int]]:
@@ -113,7 +115,8 @@ def mine(document: dict[str, Any], home: Home) -> list[dict[str, Any]]:
     return [each for each in document["servers"] if {pid for pids in each["pids"] for pid in pids} & own]
 
 
-def test_five_agents_with_three_servers_each_are_counted_as_proc_has_them(home: Home, agents: Agents) -> None:
+def test_five_agents_with_three_servers_each_are_counted_as_proc_has_them(agents: Agents) -> None:
+    home = agents.home
     document = home.json("savings", "--json")
     found = {each["name"]: each for each in mine(document, home)}
     assert sorted(found) == ["@modelcontextprotocol/server-everything", "mcp-server-time", "notes"]
@@ -132,7 +135,8 @@ def test_five_agents_with_three_servers_each_are_counted_as_proc_has_them(home: 
     assert document["withHearth"]["runs"] == sum(each["withHearth"] for each in document["servers"])
 
 
-def test_the_text_has_the_same_counts(home: Home, agents: Agents) -> None:
+def test_the_text_has_the_same_counts(agents: Agents) -> None:
+    home = agents.home
     said = home.ok("savings")
     rows = [line.split() for line in said.splitlines() if line.startswith(("mcp-server-time", "notes"))]
     assert Counter(tuple(row[:3]) for row in rows)[("notes", "5", "1")] == 1
