@@ -25,6 +25,7 @@ from hearth.packs.agents.providers import Provider
 from hearth.packs.agents.timeline import Timeline
 from hearth.packs.agents.timeline_items import TimelineItem
 from hearth.packs.agents.turn import CANCELLED, TERMINATED
+from hearth.upstreams import child_process
 from support.agents.launching import echo_command, environment
 from support.kernel import BOUND_SECONDS, is_gone
 
@@ -78,6 +79,13 @@ class Host:
 
 
 Make = Callable[[], Agent]
+
+
+@pytest.fixture
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kill after a moment a process that ends neither with its input nor when it is told to."""
+    monkeypatch.setattr(child_process, "EOF_GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(child_process, "TERM_GRACE_SECONDS", 0.3)
 
 
 @pytest.fixture
@@ -255,6 +263,7 @@ async def test_an_agent_that_is_killed_as_its_session_opens_stays_closed(host: H
     assert agent.is_closed
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_a_process_that_is_being_ended_still_counts_as_its_agents(host: Host, agent: Agent) -> None:
     host.options = ("--ignore-eof", "--ignore-term")
     await agent.start(None)
@@ -300,6 +309,7 @@ async def test_a_kill_that_is_given_up_ends_the_process_all_the_same(host: Host,
 
 
 @pytest.mark.parametrize("again", ["kill", "stop"])
+@pytest.mark.usefixtures("short_grace")
 async def test_an_end_waits_for_one_that_has_begun(host: Host, agent: Agent, again: str) -> None:
     host.options = ("--ignore-eof", "--ignore-term")
     await agent.start(None)
@@ -311,6 +321,7 @@ async def test_an_end_waits_for_one_that_has_begun(host: Host, agent: Agent, aga
     await killing
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_a_start_that_is_given_up_leaves_no_process_that_a_kill_does_not_wait_for(
     host: Host, agent: Agent
 ) -> None:
