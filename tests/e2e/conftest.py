@@ -33,12 +33,12 @@ class World:
 
 
 @pytest.fixture(scope="session")
-def world() -> Iterator[World]:
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
     """Install outside, then boot; everything is gone at the end, also when the tests are killed."""
     reason = missing_requirement()
     if reason:
         missing(reason)
-    newest = newest_python()
+    newest = newest_python() if _is_chosen("newest", request.session.items) else None
     pythons = {"system": system_python()} | ({"newest": newest} if newest else {})
     folder = make_folder()
     try:
@@ -49,6 +49,12 @@ def world() -> Iterator[World]:
             yield World(machine, installations)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_chosen(installation: str, items: list[pytest.Item]) -> bool:
+    # One that no test of this run uses takes seconds to install all the same.
+    chosen = (item.callspec.params.get("installation") for item in items if hasattr(item, "callspec"))
+    return installation in chosen
 
 
 def _let_everybody_reach(machine: Machine, path: str) -> None:
