@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -78,9 +79,12 @@ def install_packages() -> None:
 def main() -> None:
     """Everything that is not there yet."""
     os.makedirs(PLACE, exist_ok=True)
-    for name, requirements in ENVIRONMENTS.items():
-        install_environment(name, requirements)
-    install_packages()
+    # At the same time: most of each is waiting for the disk or for a registry.
+    with ThreadPoolExecutor() as pool:
+        jobs = [pool.submit(install_environment, *environment) for environment in ENVIRONMENTS.items()]
+        install_packages()
+        for job in jobs:
+            job.result()
 
 
 if __name__ == "__main__":
