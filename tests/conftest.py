@@ -5,11 +5,13 @@ import functools
 import inspect
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+
+Entry = TypeVar("Entry")
 
 # Time for an async test; `pytest.mark.timeout` gives a test another.
 ASYNC_BOUND_SECONDS = 60
@@ -100,6 +102,42 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.obj = _bounded(item.obj, marker.args[0] if marker else ASYNC_BOUND_SECONDS)
 
 
+class RotatedFolder(pytest.Dir):
+    """Folder whose entries a worker takes from a place of its own.
+
+    In a fresh checkout all workers would otherwise compile the same module at the same time: so each compiles some, and
+    finds the others compiled.
+    """
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """Return the files and folders, those of this worker's share first."""
+        return rotated(self.config, super().collect())
+
+
+class RotatedPackage(pytest.Package):
+    """Package that is collected as a RotatedFolder is."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """Return the files and folders, those of this worker's share first."""
+        return rotated(self.config, super().collect())
+
+
+def rotated(config: pytest.Config, entries: Iterable[Entry]) -> list[Entry]:
+    """Begin with this worker's share of the entries."""
+    number, count = int(config.workerinput["workerid"][2:]), config.workerinput["workercount"]
+    found = list(entries)
+    first = len(found) * number // count
+    return found[first:] + found[:first]
+
+
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Rotate what a worker collects; share_out() restores the order."""
+    if not hasattr(parent.config, "workerinput"):
+        return None
+    kind = RotatedPackage if (path / "__init__.py").exists() else RotatedFolder
+    return kind.from_parent(parent, path=path)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what is run by `make thorough`: everything in these files that is not marked as quick."""
@@ -117,7 +155,7 @@ def share_out(root: Path, items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(group_of(root, item)))
-    items.sort(key=lambda item: rank_of(root, item))
+    items.sort(key=lambda item: (rank_of(root, item), item.path))
 
 
 def group_of(root: Path, item: pytest.Item) -> str:
