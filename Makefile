@@ -6,11 +6,15 @@ BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
-# Processes that share the tests; 0 runs them in pytest's own, for --pdb and -s. tests/conftest.py says which stay together
-# and which come first: xdist's own order, by the number of tests, would keep slow ones for the end. A cache of its own:
-# xdist adds the group to a test's id, and --last-failed skips failed tests where it finds ids with and without.
-WORKERS ?= 2
+# Processes that share the tests; 0 runs them in pytest's own, for --pdb and -s. Four, for a test of processes waits for half
+# of its time: that many keep two cores busy. tests/conftest.py says which tests stay together and which come first: xdist's
+# own order, by the number of tests, would keep slow ones for the end. A cache of its own: xdist adds the group to a test's
+# id, and --last-failed skips failed tests where it finds ids with and without.
+WORKERS ?= 4
 PARALLEL := $(if $(filter-out 0,$(WORKERS)),-n $(WORKERS) --dist loadgroup --no-loadscope-reorder -o cache_dir=.pytest_cache/grouped)
+
+# Where this is set, as in some containers, each worker of each target would compile every module of the tests again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install demo test thorough slow real wheel setup-test picture matrix conformance coverage lint bench fuzz chaos test-windows clean deb deb-test
 
@@ -45,7 +49,7 @@ thorough: $(STAMP)
 
 # Left out as well: real systemd once more, on the newest Python at hand.
 slow: $(STAMP)
-	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS) tests/e2e
 
 # Real servers and clients from PyPI and npm, which are installed below .real at first.
 real: $(STAMP)
