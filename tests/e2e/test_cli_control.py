@@ -1,8 +1,10 @@
 """Verbs that speak to a running daemon, with real bridges attached to it."""
 
+import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -95,14 +97,20 @@ def test_restart_lights_a_new_daemon_without_a_call(home: Home, bridge: Bridge) 
 
 
 def test_a_restart_when_quiet_lets_a_call_finish_that_the_drain_would_have_cut_off(home: Home) -> None:
-    home.write_config(f"drain_timeout = 0.1\n{read(home.configure_demo())}")
+    started, release = os.path.join(home.home, "started"), os.path.join(home.home, "release")
+    arguments = json.dumps(["-I", os.path.join(os.path.dirname(__file__), "fixtures", "desk.py")])
+    home.write_config(
+        "idle_timeout = 0\ndrain_timeout = 0.1\n"
+        f"[mcpServers.desk]\ncommand = {json.dumps(sys.executable)}\nargs = {arguments}\n"
+    )
     with Bridge(home) as bridge:
         pid = daemon_pid(home)
-        bridge.begin("tools/call", name="demo__slow", arguments={"seconds": 2})
-        until(lambda: home.json("status", "--json")["sessions"][0]["inFlight"] == 1, "the call is counted")
+        bridge.begin("tools/call", name="desk__hold", arguments={"started": started, "release": release})
+        until(lambda: os.path.exists(started), "the call has begun")
         said = home.ok("restart", "--when-quiet")
         assert f"pid {pid} (mcp): shutting down as soon as no call is in flight and no agent at work." in said
         assert daemon_pid(home) == pid
+        write(release, "")
         assert not bridge.answer()["result"].get("isError")
         until(lambda: not runs(pid), "the daemon has ended")
         assert "error" not in bridge.ask("ping")

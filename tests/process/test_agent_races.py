@@ -337,14 +337,16 @@ async def test_a_start_that_is_given_up_leaves_no_process_that_a_kill_does_not_w
     assert all(map(is_gone, host.pids()))
 
 
+@pytest.mark.usefixtures("short_grace")
 @pytest.mark.parametrize("method", ["initialize", "session/new"])
 async def test_an_agent_that_opens_no_session_in_time_is_given_up_with_its_process(
     host: Host, agent: Agent, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    monkeypatch.setattr("hearth.packs.agents.process.session.OPEN_SECONDS", 0.5)
     host.options = ("--ignore-eof", "--no-answer", method)
-    with pytest.raises(HearthError, match=r"opened no session within 0\.5 s"):
-        await agent.start(None)
+    with monkeypatch.context() as patch:
+        patch.setattr("hearth.packs.agents.process.session.OPEN_SECONDS", 0.5)
+        with pytest.raises(HearthError, match=r"opened no session within 0\.5 s"):
+            await agent.start(None)
     assert len(host.pids()) == 1
     assert all(map(is_gone, host.pids()))
     # The next attempt begins with a new process.
