@@ -7,7 +7,7 @@ the policy.
     Bash                 words of the command that name such a file, unless the program only reads; `hearth` itself
     Write, Edit, …       the path
     other own tools      arguments whose key means a path, and the headers of patches
-    tools of servers     the same, unless the tool's name says that it reads
+    tools of servers     the same, unless the tool's name says that it reads; `hearth` itself in commands
 """
 
 import itertools
@@ -29,7 +29,12 @@ _READING_WORD = re.compile(
     r"(?:^|[_./-])(?:cat|find|get|grep|info|list|ls|query|read|search|show|stat|view)(?:$|[_./-])", re.IGNORECASE
 )
 _PATH_KEY = re.compile(r"path|file|dir|folder|target|dest|uri", re.IGNORECASE)
-_COMMAND_KEY = re.compile(r"command|cmd|script", re.IGNORECASE)
+_COMMAND_KEY = re.compile(r"command|cmd|(?<!de)(?<!sub)(?<!tran)script", re.IGNORECASE)
+# Keys of tools of servers whose texts are run: commands, their words, and programs.
+_RUN_KEY = re.compile(
+    rf"{_COMMAND_KEY.pattern}|arg[sv]|exec|program|shell|stdin|^(?:code|input|keys|run)$", re.IGNORECASE
+)
+_ARGUMENTS_KEY = re.compile(r"arg[sv]", re.IGNORECASE)
 # Arguments of a shell tool that are for people.
 _REMARKS = frozenset({"description", "justification"})
 # Headers of a patch that name a file: Codex's own format, and unified diffs.
@@ -62,6 +67,8 @@ _FOLDER_CHANGERS = frozenset({
 })  # fmt: skip
 # Programs that are given other programs as text.
 _INTERPRETER = re.compile(r"(?:python|perl|ruby|node|deno|bun|php|lua|awk|gawk|mawk|sed|osascript|pwsh)[0-9.]*")
+# Programs that run a package's program, of which the arguments say the name.
+_RUNNERS = frozenset({"pipx", "uv", "uvx"})
 # Verbs of Hearth that change its files, a client's or a decision; None for every argument.
 _HEARTH_VERBS: Mapping[str, frozenset[str] | None] = {
     **dict.fromkeys(("add", "approve", "connect", "deny", "disable", "disconnect", "enable", "import", "install")),
@@ -74,6 +81,11 @@ _HEARTH_VERBS: Mapping[str, frozenset[str] | None] = {
     "token": frozenset({"rotate"}),
     "tools": frozenset({"approve", "block", "unblock"}),
 }
+# Beginnings of a call of `hearth` in raw JSON: the verb may follow in the same text or, of a list of words, in another.
+_RAW_CALL = re.compile(
+    r'"hearth"|-m hearth"|(?:(?<![a-z0-9_-])|(?<=\\[nrt]))hearth\b[^\n]{0,80}?(?:\b|\\[nrt])'
+    rf"(?:{'|'.join(_HEARTH_VERBS)})\b"
+)
 # Commands after which relative paths mean other files.
 _MOVERS = frozenset({"cd", "chdir", "pushd"})
 # Options of `hearth` that may stand before the verb, such as `--profile NAME`, and the verb.
@@ -98,13 +110,18 @@ def mentions(arguments: bytes) -> bool:
     has_tilde = _TILDE in arguments
     if not (has_tilde or _DOT in arguments or _SLASH in arguments or _BACKSLASH in arguments):
         # Most ids and phrases: the search for a byte costs a tenth of the search for a word.
-        return False
+        return "hearth" in (text := arguments.decode("latin-1").lower()) and _calls_hearth(text)
     # One search for everything, because each takes as long.
     folded = arguments.translate(_FOLDED)
     if _MENTION.search(folded) is None and not (has_tilde and b"ceartc~" in folded):
-        return False
+        return b"ceartc" in folded and _calls_hearth(arguments.decode("latin-1").lower())
     lowered = arguments.decode("latin-1").lower()
-    return any(trigger in lowered for trigger in _TRIGGERS)
+    return any(trigger in lowered for trigger in _TRIGGERS) or _calls_hearth(lowered)
+
+
+def _calls_hearth(lowered: str) -> bool:
+    """Tell whether raw arguments may hold a call of `hearth` that changes something."""
+    return _RAW_CALL.search(lowered) is not None
 
 
 def refusal(
@@ -152,7 +169,7 @@ class _Search:
                         return _TOO_MANY
                     if self._protected.include(path.strip()):
                         return _settings(path.strip())
-        return None
+        return None if has_content else _call_of_hearth(values)
 
     # --- commands
 
@@ -161,7 +178,7 @@ class _Search:
         for key, text in _texts(values):
             if key not in _REMARKS and (found := self.in_command(text)) is not None:
                 return found
-        return None
+        return _call_of_hearth(values)
 
     def in_command(self, command: str) -> str | None:
         """Search a shell command, which may read protected files."""
@@ -189,7 +206,7 @@ class _Search:
         if self._protected.has_workspace:
             return _settings("the current folder")
         takes_programs = program in WRAPPERS or _INTERPRETER.fullmatch(program) is not None
-        if (program == "hearth" or takes_programs) and (found := _hearth_verb(words)) is not None:
+        if _takes_verb(words[0]) and (found := _hearth_verb(words)) is not None:
             return found
         for index, word in enumerate(words[1:]):
             if any(self._protected.include(path, index < _RESOLVED_WORDS_LIMIT) for path in _candidates(word)):
@@ -254,7 +271,7 @@ def _only_reads(words: Sequence[str]) -> bool:
 def _hearth_verb(words: Sequence[str]) -> str | None:
     """Return a phrase about a verb of Hearth that changes something; options may stand before the verb."""
     for index, word in enumerate(words):
-        if word.rpartition("/")[2] != "hearth":
+        if _program(word) != "hearth":
             continue
         rest = words[index + 1 : index + 1 + _WORDS_BEFORE_VERB]
         for number, verb in enumerate(rest):
@@ -264,6 +281,53 @@ def _hearth_verb(words: Sequence[str]) -> str | None:
             if number == 0 and not verb.startswith("-"):
                 break
     return None
+
+
+def _program(word: str) -> str:
+    """Return the name of a program, as systems that ignore case and know `.exe` have it."""
+    return word.lower().replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
+
+
+def _call_of_hearth(values: Mapping[str, object]) -> str | None:
+    """Return a phrase about a verb of Hearth in arguments that a tool of a server may run.
+
+    The words of one command may be under several keys: the program first, then its arguments.
+    """
+    programs: list[str] = []
+    arguments: list[str] = []
+    for key, text in reversed([*_texts(values)]):
+        if _ARGUMENTS_KEY.search(key):
+            arguments += text.split()
+        elif _RUN_KEY.search(key):
+            if (found := _call_in_text(text)) is not None:
+                return found
+            programs += text.split()
+    words = [*programs, *arguments][:_NAMES_LIMIT]
+    return _hearth_verb(words) if words and _takes_verb(words[0]) else None
+
+
+def _call_in_text(text: str) -> str | None:
+    """Return a phrase about a verb of Hearth in a text that is run; quotes of other programs are left alone."""
+    if "hearth" not in text.lower():
+        return None
+    try:
+        commands = [simple.words for simple in shell.split(text)]
+    except shell.Unsplittable:
+        return _hearth_verb([piece for piece in _BREAKS.split(text) if piece])
+    for words in commands:
+        if _takes_verb(words[0]):
+            pieces = [piece for word in words for piece in _BREAKS.split(word) if piece]
+            if (found := _hearth_verb(pieces)) is not None:
+                return found
+    return None
+
+
+def _takes_verb(word: str) -> bool:
+    """Tell whether a program is Hearth, or runs another one that is named in its arguments."""
+    program = _program(word)
+    return (
+        program == "hearth" or program in WRAPPERS or program in _RUNNERS or _INTERPRETER.fullmatch(program) is not None
+    )
 
 
 def _candidates(word: str) -> Iterator[str]:

@@ -466,6 +466,7 @@ ATTEMPTS: dict[str, list[object]] = {
         "bash -c 'echo x > .hearth/policy.toml'",
         "hearth policy init --force",
         "hearth --profile work config set x 1",
+        ("Bash", {"command": ["hearth", "approve", "1"]}),
         "hearth approve 1",
         "hearth role token tl",
         "hearth disconnect claude",
@@ -496,6 +497,36 @@ SERVER_ATTEMPTS: list[tuple[str, str, dict[str, object]]] = [
     ("files", "move", {"moves": [{"destination": ".claude/settings.json"}]}),
     ("files", "write_file", {"uri": "file://{home}/.config/hearth/policy.toml"}),
     ("shell", "run", {"command": "echo x > .hearth/policy.toml"}),
+    *(
+        ("shell", "run", arguments)
+        for arguments in (
+            {"command": "hearth approve 3f9a01c2"},
+            {"command": "hearth approve 3f9a01c2 --for always"},
+            {"command": "cd /tmp && hearth role token tl"},
+            {"command": "HEARTH approve 3f9a01c2"},
+            {"command": "hearth.exe config set idle_timeout 5"},
+            {"command": "hearth\tapprove\t3f9a01c2"},
+            {"command": "true\nhearth approve 3f9a01c2"},
+            {"command": "hearth --profile work approve 3f9a01c2"},
+            {"command": "python3 -m hearth approve 3f9a01c2"},
+            {"command": "uvx --from hearth hearth approve 3f9a01c2"},
+            {"command": "env -u HEARTH_SERVER hearth approve 3f9a01c2"},
+            {"command": "sh -c 'hearth approve 3f9a01c2'"},
+            {"command": "echo $(hearth approve 3f9a01c2)"},
+            {"command": "hearth", "args": ["approve", "3f9a01c2"]},
+            {"args": ["approve", "3f9a01c2"], "command": "hearth"},
+            {"command": "python3", "args": ["-m", "hearth", "approve", "3f9a01c2"]},
+            {"command": "python3 -m hearth", "args": ["approve", "3f9a01c2"]},
+            {"command": ["hearth", "approve", "3f9a01c2"]},
+            {"argv": ["sudo", "hearth", "policy", "apply", "1234567890"]},
+            {"cmd": "hearth deny 3f9a01c2"},
+            {"script": "hearth tools approve github --yes"},
+            {"code": "import os; os.system('hearth approve 3f9a01c2')"},
+            {"code": "subprocess.run(['hearth', 'approve', '3f9a01c2'])"},
+            {"input": "hearth approve 3f9a01c2\n"},
+            {"steps": [{"run": "make"}, {"run": "hearth disconnect --all"}]},
+        )
+    ),
 ]
 
 LEGITIMATE: list[object] = [
@@ -555,4 +586,12 @@ LEGITIMATE_SERVER_CALLS: list[tuple[str, str, dict[str, object]]] = [
     ("team", "file_pr", {"title": "x"}),
     ("files", "read_file", {"path": "~/.config/hearth/config.toml"}),
     ("files", "write_file", {"path": "src/hearth.py"}),
+    ("files", "write_file", {"path": "a.md", "content": "Type `hearth approve ID` in a terminal of your own."}),
+    ("github", "create_issue", {"title": "hearth add fails", "description": "hearth add fails on Windows"}),
+    ("team", "send_message", {"recipient": "tl", "content": "hearth approve 3f9a01c2, please"}),
+    ("shell", "run", {"command": "hearth status"}),
+    ("shell", "run", {"command": "hearth", "args": ["approvals"]}),
+    ("shell", "run", {"command": "git commit -m 'hearth connect writes hooks'"}),
+    ("shell", "run", {"command": "git", "args": ["commit", "-m", "hearth connect writes hooks"]}),
+    ("shell", "run", {"command": "grep -r 'hearth approve' docs"}),
 ]
