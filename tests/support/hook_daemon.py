@@ -69,7 +69,7 @@ class WordDecider:
             log.write(line + "\n")
 
 
-class DecidingControl(control.DaemonControl):
+class DecidingControl(control.ControlApi):
     """Control of a daemon with such a decider."""
 
     def __init__(self, services: object) -> None:
@@ -81,5 +81,5 @@ class DecidingControl(control.DaemonControl):
 if __name__ == "__main__":
     import hearth.daemon.daemon
 
-    hearth.daemon.daemon.DaemonControl = DecidingControl  # type: ignore[misc]
+    hearth.daemon.daemon.ControlApi = DecidingControl  # type: ignore[misc]
     sys.exit(main(sys.argv[1:]))

@@ -12,9 +12,8 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from hearth.daemon import control
-from hearth.daemon.control import BadArgument, parse
+from hearth.daemon.control import BadArgument, ControlApi, parse
 from hearth.errors import HearthError, PersonRequired, Refused
-from hearth.hub.control_api import ControlApi
 from hearth.hub.sessions import Session
 from hearth.wire import json
 

@@ -1,19 +1,19 @@
 """Commands about the daemon itself, and the control frames that carry them.
 
-`DaemonControl` is the one implementation of `ControlApi`; `answer_frame` turns a control frame into a command and its
-outcome into the frame that answers it, `http/api.py` does so for `/api/v1`. Callers are authorized before: every
-request that reaches this module comes from the daemon's own user.
+`answer_frame` turns a control frame into a command of `ControlApi` and its outcome into the frame that answers it,
+`http/api.py` does so for `/api/v1`. A frontend authorizes its client first: every request that reaches this module
+comes from the daemon's own user. The frontend passes the session that asks, if there is one: its request is put to
+the owner.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hearth.errors import FrameError, HearthError, MessageError, PersonRequired, Refused
 from hearth.hub import events
 from hearth.hub.authorization.pending import Approver
-from hearth.hub.control_api import ControlApi, EventFeed
-from hearth.hub.events import EVENTS, KEPT_EVENTS
+from hearth.hub.events import EVENTS, KEPT_EVENTS, HubEvent, Subscription
 from hearth.hub.sessions import Session
 from hearth.wire import json
 
@@ -50,8 +50,15 @@ def refuse_agents(session: Session | None, what: str) -> None:
         raise PersonRequired(f"{what} is for a person, and runs below {name} here; type it in a terminal of your own")
 
 
-class DaemonControl:
-    """ControlApi of a running daemon."""
+class EventFeed(NamedTuple):
+    """Kept events, the oldest first, and the subscription that continues right after them, if one was requested."""
+
+    kept: list[HubEvent]
+    subscription: Subscription | None
+
+
+class ControlApi:
+    """Commands of a running daemon. One that changes something returns a sentence; all may raise HearthError."""
 
     def __init__(self, services: "Daemon") -> None:
         self._services = services
@@ -68,11 +75,14 @@ class DaemonControl:
         return found
 
     async def cmd_tools(self, query: str = "", server: str | None = None, limit: object = None) -> bytes:
-        """Return the known tools, or those that fit a query, as a JSON document. Starts no server."""
+        """Return the known tools, or the tools that match a query, as a JSON document. Starts no server."""
         return await self._services.hub.tools(query, server, limit)
 
     def cmd_events(self, follow: bool = False, count: int | None = None) -> EventFeed:
-        """Return the newest kept events and, to `follow`, a subscription; no event is between the two."""
+        """Return the newest `count` kept events (all without it) and, to `follow`, a subscription to close.
+
+        No event is between the two.
+        """
         kept = EVENTS.kept(KEPT_EVENTS if count is None else count)
         return EventFeed(kept, EVENTS.subscribe() if follow else None)
 
@@ -91,17 +101,17 @@ class DaemonControl:
             refuse_agents(asker, "this")
 
     async def cmd_reload(self, asker: Session | None = None) -> str:
-        """Read the config again. Raises ConfigError and Refused."""
+        """Read the config again. Raises ConfigError, in which case the former config stays, or Refused by the owner."""
         await self._services.hub.obtain_owner_approval(asker, "reload")
         return self._services.reload()
 
     async def cmd_restart(self, server: str, asker: Session | None = None) -> str:
-        """Restart one MCP server when its calls are done. Raises Refused."""
+        """Restart one MCP server when its calls are done. Raises Refused, also for an unknown name."""
         await self._services.hub.obtain_owner_approval(asker, "restart")
         return self._services.hub.restart(server)
 
     async def cmd_shutdown(self, restart: bool = False, when_quiet: bool = False, asker: Session | None = None) -> str:
-        """Shut the daemon down soon. Raises Refused."""
+        """Shut the daemon down soon; with `restart` bridges reconnect at once. Raises Refused by the owner."""
         await self._services.hub.obtain_owner_approval(asker, "shutdown")
         loop = asyncio.get_running_loop()
         # Soon, not now: the answer has to be written first.
@@ -153,7 +163,7 @@ class DaemonControl:
         return await self._agents().snapshots(include_closed, asker)
 
     async def cmd_agent(self, verb: str, arguments: Mapping[str, Any], asker: Session | None = None) -> dict[str, Any]:
-        """Run a command about agents and return its result. Raises Refused and AgentError."""
+        """Run a command about agents and return its result; docs/http.md has them. Raises Refused, AgentError."""
         return await self._agents().run(verb, arguments, asker)
 
     def cmd_agent_log(
@@ -174,7 +184,10 @@ class DaemonControl:
     async def cmd_hook(
         self, client: str, event: str, payload: bytes, pid: int | None, token: str | None, agent: str | None = None
     ) -> "HookAnswer | None":
-        """Return the answer to a client's hook; None without a policy."""
+        """Return the answer to a client's hook; None without a policy. Raises nothing.
+
+        `token` is a role token or an agent's, `agent` the id of the agent that the caller claims to be.
+        """
         service = self.hooks()
         if service is None:
             return None
@@ -282,7 +295,7 @@ async def answer_events(
     send({**answer, "more": False}, _array([]))
 
 
-def _array(found: list[events.HubEvent]) -> bytes:
+def _array(found: list[HubEvent]) -> bytes:
     return b"[%b]" % b",".join(map(events.encode, found))
 
 

@@ -22,7 +22,7 @@ from hearth.daemon import config_file
 from hearth.daemon.acceptor import Acceptor
 from hearth.daemon.client_connection import COUNTERS, ClientConnection
 from hearth.daemon.config_file import ConfigFile
-from hearth.daemon.control import DaemonControl
+from hearth.daemon.control import ControlApi
 from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
 from hearth.daemon.policy_service import PolicyService
@@ -31,7 +31,6 @@ from hearth.daemon.upkeep import StatusLine, Upkeep
 from hearth.errors import ConfigError, FileAccessError, UpstreamError
 from hearth.host import children, process_setup
 from hearth.host.listening import Listener
-from hearth.hub.control_api import ControlApi
 from hearth.hub.events import EVENTS, ConfigReloaded
 from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
 
@@ -78,7 +77,7 @@ class Daemon:
         self.exit_code = 0
         # The folder for sessions that outlive the daemon.
         self.kept_sessions = start.places.sessions
-        self.control: ControlApi = DaemonControl(self)
+        self.control = ControlApi(self)
         self.packs = ServedPacks(start.places, self.status)
 
     @property

@@ -3,12 +3,12 @@
 from typing import Any
 
 from hearth.daemon import control
-from hearth.hub.control_api import ControlApi
+from hearth.daemon.control import Answer, ControlApi
 
 ANSWER_FRAME = "hookAnswer"
 
 
-async def answer_frame(api: ControlApi, header: dict[str, Any], payload: bytes, pid: int | None) -> control.Answer:
+async def answer_frame(api: ControlApi, header: dict[str, Any], payload: bytes, pid: int | None) -> Answer:
     """Return the frame that answers a hook: exit code, standard error if any, and standard output as the payload."""
     answer: dict[str, Any] = {"type": ANSWER_FRAME, "re": control.integer(header, "seq")}
     client, event = control.string(header, "client") or "", control.string(header, "event") or ""

@@ -11,12 +11,11 @@ from hearth import __version__
 from hearth.config import Config, ServerSpec
 from hearth.config.model import pack_spec
 from hearth.errors import HearthError, Refused
-from hearth.hub import batches, client_requests, control_api
+from hearth.hub import batches, client_requests, status
 from hearth.hub.authorization.seam import PolicySeam
 from hearth.hub.bindings import Binding, LogLevels, ServerDirectory
 from hearth.hub.catalog import Catalog
 from hearth.hub.client_requests import ClientRequests
-from hearth.hub.control_api import ServerMetrics
 from hearth.hub.dispatcher import Deadlines, Dispatcher
 from hearth.hub.events import (
     EVENTS,
@@ -32,6 +31,7 @@ from hearth.hub.server_listener import ServerListener
 from hearth.hub.server_messages import ServerMessages, UrlVisits
 from hearth.hub.sessions import POLICY_SERVER, Proven, Session, Sessions
 from hearth.hub.sinks import ClientSink
+from hearth.hub.status import ServerMetrics
 from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
 from hearth.mcp import messages
 from hearth.upstreams import transports
@@ -366,7 +366,7 @@ class Hub:
 
     def summary(self) -> str:
         """Return one line for `systemctl status`."""
-        return control_api.summary(self.sessions, self.servers, self.in_flight)
+        return status.summary(self.sessions, self.servers, self.in_flight)
 
     def input_schema(self, session: Session, tool: str) -> RawBytes | None:
         """Return the input schema of a tool in the session's view; None for a tool that is not there, or not yet."""
@@ -384,10 +384,10 @@ class Hub:
 
     def metrics(self) -> dict[str, ServerMetrics]:
         """Return the metrics of each server."""
-        return {name: control_api.server_metrics(server) for name, server in self.servers.items()}
+        return {name: status.server_metrics(server) for name, server in self.servers.items()}
 
     def describe(self) -> dict[str, object]:
         """Return sessions and servers for `hearth status --json`."""
         guard = self.policy.guard
         role_of = guard.role_name if guard else None
-        return control_api.describe(self.sessions, self.servers.values(), len(self._suspended_calls), role_of)
+        return status.describe(self.sessions, self.servers.values(), len(self._suspended_calls), role_of)

@@ -8,7 +8,7 @@ import pytest
 from hearth.daemon import agent_control
 
 if TYPE_CHECKING:
-    from hearth.hub.control_api import ControlApi
+    from hearth.daemon.control import ControlApi
 
 
 class FakeApi:

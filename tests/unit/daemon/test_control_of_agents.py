@@ -7,7 +7,7 @@ import pytest
 
 from hearth.daemon import control
 from hearth.daemon.attribution import Attribution
-from hearth.daemon.control import DaemonControl
+from hearth.daemon.control import ControlApi
 from hearth.errors import PersonRequired
 from hearth.hub.agent_directory import ProcessOwner
 from hearth.hub.authorization.pending import Settlement
@@ -33,7 +33,7 @@ class Scene:
             self.hub.policy.guard = stage.guard
         self.applied: list[str] = []
         policy = services(apply=lambda digest: self.applied.append(digest) or "applied")
-        self.control = DaemonControl(services(hub=self.hub, policy=policy))
+        self.control = ControlApi(services(hub=self.hub, policy=policy))
         self.attribution = Attribution(self.hub)
 
     async def type_below_agent(self, monkeypatch: pytest.MonkeyPatch, **header: Any) -> dict[str, Any]:

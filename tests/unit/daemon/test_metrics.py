@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
 
 from hearth.daemon.http.metrics import METRICS, Row, _registry
-from hearth.hub.control_api import durations
+from hearth.hub.status import durations
 from hearth.upstreams.workload import BOUNDS_SECONDS, CallStats
 
 PAGE = (Path(__file__).parents[3] / "docs/http.md").read_text("utf-8")

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from hearth.daemon.client_connection import COUNTERS
 from hearth.host import process_table
-from hearth.hub.control_api import STATES, Durations, ServerMetrics
+from hearth.hub.status import STATES, Durations, ServerMetrics
 from hearth.mcp import versions
 
 if TYPE_CHECKING:

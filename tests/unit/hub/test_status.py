@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hearth.config import Config
-from hearth.hub.control_api import line
+from hearth.hub.status import line
 from hearth.upstreams.supervision import READY
 from unit.conversations import until
 from unit.hub.whole_hub import PLENTY, Stage, answer
