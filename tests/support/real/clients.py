@@ -1,12 +1,14 @@
 """The real clients: one way to play a scenario for all of them, with any command or address as the server."""
 
 import asyncio
+import contextlib
 import json
 import os
+import select
 import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import httpx2
 from mcp import StdioServerParameters
@@ -77,6 +79,60 @@ def play(player: Player, server: Server, scenario: Mapping[str, Any]) -> Documen
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout)
+
+
+class Caller:
+    """A client for node that calls tools one after another. `tools` has those of its server, `opening` the rest."""
+
+    def __init__(self, player: Player, server: Server) -> None:
+        self._process = subprocess.Popen(
+            [node(), str(SCENARIO / f"{player.package}.mjs")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"PATH": os.environ["PATH"]},
+        )
+        self._job = {"packages": packages(), "mode": player.mode, "server": _for_node(server)}
+        self.opening: Document = {}
+        self.tools: list[Document] = []
+
+    def __enter__(self) -> Self:
+        try:
+            first = self._ask(self._job)
+        except BaseException:
+            self.__exit__()
+            raise
+        self.opening, self.tools = first["opening"], first["tools"]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin and self._process.stdout
+        self._process.kill()
+        self._process.wait()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.stdout.close()
+
+    def call(self, tool: str, arguments: Mapping[str, object]) -> Document:
+        """Call a tool; its result, which the package has checked against the output schema."""
+        answer = self._ask({"name": tool, "arguments": arguments})
+        assert "result" in answer, answer
+        result: Document = answer["result"]
+        return result
+
+    def _ask(self, document: Mapping[str, object]) -> Document:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(json.dumps(document) + "\n")
+        self._process.stdin.flush()
+        assert select.select([self._process.stdout], [], [], PLAY_SECONDS)[0], "the client says nothing"
+        found: Document = json.loads(self._process.stdout.readline())
+        return found
+
+    def finish(self) -> None:
+        """End the client, which must be content."""
+        assert self._process.stdin
+        self._process.stdin.close()
+        assert self._process.wait(PLAY_SECONDS) == 0
 
 
 def _for_node(server: Server) -> dict[str, Any]:

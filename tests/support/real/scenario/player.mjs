@@ -1,7 +1,7 @@
 // Plays the scenario with a TypeScript client. What differs between the two packages is in an adapter:
 // `connect(job)` gives {client, isModern, opening}, `onRequest` and `onNotification` register handlers.
 
-import { once } from "node:events";
+import { createInterface } from "node:readline";
 
 const LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel";
 const ABILITIES = {
@@ -15,7 +15,7 @@ export const INFO = { name: "typescript-player", version: "1" };
 
 // A client can answer what the scenario has answers for.
 export function capabilities(job) {
-  return Object.assign({}, ...Object.keys(job.scenario.answers).map((method) => ABILITIES[method]));
+  return Object.assign({}, ...Object.keys(job.scenario?.answers ?? {}).map((method) => ABILITIES[method]));
 }
 
 // The transport to the job's server: a command, or an address with headers, perhaps on a Unix socket.
@@ -168,13 +168,28 @@ class Player {
   }
 }
 
-// Reads the job from standard input, plays it with the adapter made for it, prints one JSON document.
+// Calls the tools that further lines of standard input name, for a job without a scenario; prints a line for each.
+// The first one has the tools. A result that does not fit its output schema is an error of the package itself.
+async function serveCalls(adapter, lines) {
+  const tell = (document) => process.stdout.write(`${JSON.stringify(document)}\n`);
+  const opening = await adapter.connect();
+  tell({ opening, ...(await adapter.client.listTools()) });
+  for await (const line of lines) {
+    try {
+      tell({ result: await adapter.callTool(JSON.parse(line), {}) });
+    } catch (error) {
+      tell({ error: error.message });
+    }
+  }
+  await adapter.client.close();
+}
+
+// Reads the job from the first line of standard input, plays it with the adapter made for it, prints one JSON document.
 export async function main(makeAdapter) {
-  process.stdin.setEncoding("utf8");
-  let text = "";
-  process.stdin.on("data", (data) => (text += data));
-  await once(process.stdin, "end");
-  const job = JSON.parse(text);
-  const document = await new Player(makeAdapter(job), job).play();
+  const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+  const job = JSON.parse((await lines.next()).value);
+  const adapter = makeAdapter(job);
+  if (!job.scenario) return serveCalls(adapter, lines);
+  const document = await new Player(adapter, job).play();
   process.stdout.write(JSON.stringify(document));
 }
