@@ -13,6 +13,7 @@ import pytest
 from hearth.daemon.attribution import Attribution
 from hearth.errors import PersonRequired, Refused
 from hearth.host.marked_processes import SERVER_MARK
+from hearth.hub.agent_directory import MARK
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session
 from support.kernel import until
@@ -178,3 +179,21 @@ async def test_a_connection_from_below_an_agent_is_the_agent_s_whatever_token_it
         free.attribution.origin(below, None)
     with pytest.raises(Refused, match="needs the agent's token"):
         ruled.attribution.origin(below, "hearth-agent-a1")
+
+
+async def test_what_an_agent_has_left_behind_is_nobody_s(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after a daemon that was killed: its agents' marks are unknown to this one."""
+    monkeypatch.setenv(MARK, "ours.of-a-former-daemon")
+    with nested(1, orphaned=True) as (left,):
+        monkeypatch.setenv(MARK, "another-profile's")
+        with nested(1, orphaned=True) as (foreign,):
+            with pytest.raises(Refused, match="has ended, so it is nobody's"):
+                await scene.attribution.attributed(left)
+            assert await scene.attribution.attributed(foreign) is None
+            scene.agents.add("a1")
+            scene.agents.pids = {-1: "a1"}
+            with pytest.raises(Refused, match="has ended, so it is nobody's"):
+                scene.attribution.origin(left, None)
+            assert scene.attribution.origin(foreign, None) is None
+            scene.agents.marked = {"ours.of-a-former-daemon": "a1"}
+            assert (await scene.attribution.owner_of(left)).agent == "a1"

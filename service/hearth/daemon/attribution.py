@@ -11,6 +11,7 @@ descent is known by a variable in its environment.
 
 import asyncio
 import os
+from collections.abc import Callable
 from typing import NamedTuple
 
 from hearth.errors import PersonRequired, Refused
@@ -24,6 +25,10 @@ _PROCESS = "process"
 _SERVED = (
     "this is for a person, and runs below an MCP server or another program of the daemon here; type it in a terminal of"
     " your own"
+)
+_STRAY = (
+    "this process was started by an agent whose own process has ended, so it is nobody's; start it again in a"
+    " terminal of your own"
 )
 _NEEDS_TOKEN = "a process below an agent needs the agent's token: `--token-file PATH` of the bridge"
 
@@ -57,18 +62,24 @@ class Attribution:
     async def owner_of(self, pid: int | None) -> ProcessOwner:
         """Return the agent or the client that is the nearest ancestor of a process.
 
-        Raises Refused for a process that has ended: its ancestors are unknown, and it would count as a person.
+        Raises Refused for a process that has ended, whose ancestors are unknown, and for what an agent has left behind:
+        both would count as a person.
         """
         agents, is_ruled = self._agents(), self._hub.policy.guard is not None
-        if pid is None or not (agents or is_ruled):
+        agent_of_mark = self._agent_of_mark()
+        if pid is None or not (is_ruled or agents):
+            if pid is not None and agent_of_mark and await asyncio.to_thread(_marked, pid, agent_of_mark) is not None:
+                raise Refused(_STRAY)
             return ProcessOwner([])
         sessions = [each for each in self._hub.sessions if is_ruled and each.pid is not None]
         wires = [(session.pid or 0, session.wire == "frames") for session in sessions]
-        found = await asyncio.to_thread(_relatives, pid, wires, agents, self._marks(), is_ruled)
+        found = await asyncio.to_thread(_relatives, pid, wires, agents, agent_of_mark, is_ruled)
         if not found.family:
             raise Refused(
                 f"the process {pid} that asks has ended, so nothing tells whether it is a person's; ask again"
             )
+        if found.is_stray:
+            raise Refused(_STRAY)
         if (agent := found.agent) is not None:
             return ProcessOwner([each for each in self._hub.sessions if each.proven[1] == agent], agent)
         owned: dict[int | None, list[Session]] = {}
@@ -95,10 +106,12 @@ class Attribution:
             return None
         is_ruled, agents = self._hub.policy.guard is not None, self._agents()
         sessions = [each for each in self._hub.sessions if is_ruled and each.is_agent and each.pid is not None]
-        if not sessions and not agents:
+        if not (sessions or agents or (is_ruled and self._hub.agents)):
             return None
         wires = [(session.pid or 0, session.wire == "frames") for session in sessions]
-        found = _relatives(pid, wires, agents, self._marks(), has_servers=False)
+        found = _relatives(pid, wires, agents, self._agent_of_mark(), has_servers=False)
+        if found.is_stray:
+            raise Refused(_STRAY)
         if not found.family or (is_ruled and found.agent and token is None):
             raise Refused(_NEEDS_TOKEN)
         if found.agent:
@@ -126,8 +139,12 @@ class Attribution:
     def _agents(self) -> dict[int, str]:
         return self._hub.agents.processes() if self._hub.agents else {}
 
-    def _marks(self) -> dict[str, str]:
-        return self._hub.agents.marks() if self._hub.agents else {}
+    def _agent_of_mark(self) -> Callable[[str], str | None] | None:
+        """Return what finds the agent of a mark, "" for one of this profile that has ended; None without agents."""
+        if (agents := self._hub.agents) is None:
+            return None
+        marks, has_made = agents.marks(), agents.has_made
+        return lambda mark: marks.get(mark, "" if has_made(mark) else None)
 
 
 class _Relatives(NamedTuple):
@@ -135,6 +152,7 @@ class _Relatives(NamedTuple):
 
     `clients` are the clients' processes of the connections, `agent` is the nearest agent. `child` is the child of the
     daemon that the process descends from; `is_served`: there is one, or one of the family has a server's mark.
+    `is_stray`: the nearest agent's process has ended.
     """
 
     family: list[int]
@@ -142,10 +160,15 @@ class _Relatives(NamedTuple):
     agent: str | None
     child: int | None
     is_served: bool
+    is_stray: bool
 
 
 def _relatives(
-    pid: int, wires: list[tuple[int, bool]], agents: dict[int, str], marks: dict[str, str], has_servers: bool
+    pid: int,
+    wires: list[tuple[int, bool]],
+    agents: dict[int, str],
+    agent_of_mark: Callable[[str], str | None] | None,
+    has_servers: bool,
 ) -> _Relatives:
     """Find the relatives of a process; its family is empty if it has ended. Reads /proc.
 
@@ -158,14 +181,18 @@ def _relatives(
     if (daemon := os.getpid()) in family[1:]:
         at = family.index(daemon, 1)
         family, child = family[:at], family[at - 1]
-    agent = next((found for each in family if (found := agents.get(each) or _marked(each, marks))), None)
+    finds = (agents.get(each) or _marked(each, agent_of_mark) for each in family)
+    agent = next((found for found in finds if found is not None), None)
     is_served = child is not None
-    if has_servers and not is_served and agent is None:
+    if has_servers and not is_served and not agent:
         is_served = any(started_with(each, SERVER_MARK) is not None for each in family)
-    return _Relatives(family, [process_table.client_of(*wire) for wire in wires], agent, child, is_served)
+    return _Relatives(
+        family, [process_table.client_of(*wire) for wire in wires], agent or None, child, is_served, agent == ""
+    )
 
 
-def _marked(pid: int, marks: dict[str, str]) -> str | None:
+def _marked(pid: int, agent_of_mark: Callable[[str], str | None] | None) -> str | None:
     from hearth.host import marked_processes
 
-    return marks.get(marked_processes.started_with(pid, MARK) or "") if marks else None
+    mark = marked_processes.started_with(pid, MARK) if agent_of_mark else None
+    return agent_of_mark(mark) if agent_of_mark and mark else None

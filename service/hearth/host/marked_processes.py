@@ -18,7 +18,7 @@ def started_with(pid: int, variable: str) -> str | None:
     import psutil
 
     value: str | None = None
-    with contextlib.suppress(psutil.Error, OSError):
+    with contextlib.suppress(psutil.Error, OSError, ValueError):
         value = psutil.Process(pid).environ().get(variable)
     return value
 

@@ -49,6 +49,9 @@ class AgentDirectory(Protocol):
     def marks(self) -> dict[str, str]:
         """Return the agents' ids by the values of MARK in their processes' environments."""
 
+    def has_made(self, mark: str) -> bool:
+        """Tell whether a value of MARK is of an agent of this profile, also of one that a former daemon ran."""
+
     def stop_facts(self, agent_id: str) -> "StopFacts":
         """Return what is known of an agent that stops. Its methods are called in another thread."""
 

@@ -308,7 +308,7 @@ class AgentService:
             raise AgentError(f"the folder {record.cwd!r} of agent {record.id} does not exist any more")
         prepared = await launch.prepare(provider, os.environ, record.cwd)
         bridge = launch.bridge_entry(self.places, record.id, self.tokens.issue(record.id))
-        process = Launch(prepared, record.cwd, [bridge])
+        process = Launch(prepared, record.cwd, [bridge], launch.mark_prefix(self.places))
         return AgentSession(provider, agent, process, limits_of(self.hub.config)[:2])
 
     def process_ended(self, agent: "AgentProcess") -> None:

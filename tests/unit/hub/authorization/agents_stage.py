@@ -80,6 +80,9 @@ class FakeAgents:
     def marks(self) -> dict[str, str]:
         return dict(self.marked)
 
+    def has_made(self, mark: str) -> bool:
+        return mark.startswith("ours.")
+
     def stop_facts(self, agent_id: str) -> StopFacts:
         return self.facts
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hearth.hub.agent_directory import AgentIdentity
+from hearth.packs.agents.process import launch
 
 if TYPE_CHECKING:
     from hearth.hub.authorization.pending import PendingItem
@@ -53,6 +54,10 @@ class Directory:
     def marks(self) -> dict[str, str]:
         """Return the agents' ids by the values of MARK in their processes' environments."""
         return {each.mark: agent.id for agent in self._service.agents.values() for each in agent.sessions}
+
+    def has_made(self, mark: str) -> bool:
+        """Tell whether a value of MARK is of an agent of this profile, also of one that a former daemon ran."""
+        return mark.startswith(launch.mark_prefix(self._service.places))
 
     def stop_facts(self, agent_id: str) -> "StopFacts":
         """Return what is known of an agent that stops."""

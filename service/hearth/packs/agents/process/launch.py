@@ -5,6 +5,7 @@ The process gets an allow-list of the daemon's environment, as MCP servers do, a
 """
 
 import functools
+import hashlib
 import os
 import sys
 from collections.abc import Mapping
@@ -88,6 +89,11 @@ def bridge_entry(places: "Places", agent_id: str, token_file: str) -> dict[str, 
 def instruction(is_in_worktree: bool) -> str:
     """Return the instruction that precedes the first prompt, where the pack `self-id` is served."""
     return _TITLE_SENTENCE + (_BRANCH_SENTENCE if is_in_worktree else "")
+
+
+def mark_prefix(places: "Places") -> str:
+    """Return the beginning of every mark of this profile's agents, by which they are told from another profile's."""
+    return f"{hashlib.sha256(os.path.abspath(places.agents).encode('utf-8', 'surrogateescape')).hexdigest()[:8]}."
 
 
 def token_file(places: "Places", agent_id: str) -> str:

@@ -67,6 +67,8 @@ class Launch(NamedTuple):
     prepared: Prepared
     cwd: str
     mcp_servers: list[dict[str, Any]]
+    # Beginning of the mark in its environment.
+    mark_prefix: str = ""
 
 
 class FormerSession(NamedTuple):
@@ -84,7 +86,7 @@ class AgentSession:
         self._provider = provider
         self._events = events
         self._launch = launch
-        self.mark = f"{os.getpid()}.{os.urandom(_MARK_BYTES).hex()}"
+        self.mark = f"{launch.mark_prefix}{os.getpid()}.{os.urandom(_MARK_BYTES).hex()}"
         process = (launch.prepared.argv, {**launch.prepared.environment, MARK: self.mark}, launch.cwd)
         self._connection = AcpConnection(provider.name, self, process, limits)
         self._connection.mask = launch.prepared.mask
