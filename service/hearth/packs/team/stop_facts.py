@@ -13,8 +13,8 @@ from hearth.packs.team.roster import Roster
 from hearth.wire import json
 
 if TYPE_CHECKING:
-    from hearth.packs.agent_access import AgentSource
     from hearth.packs.agents.model import AgentRecord
+    from hearth.packs.agents.service import AgentService
 
 Result = TypeVar("Result")
 
@@ -30,7 +30,7 @@ _DIFF = "[diff] "
 class AgentStopFacts:
     """Facts about one agent; implements `policy.stop_checks.StopFacts`. To be made in the daemon's loop."""
 
-    def __init__(self, agents: "AgentSource", record: "AgentRecord", files_prs: bool) -> None:
+    def __init__(self, agents: "AgentService", record: "AgentRecord", files_prs: bool) -> None:
         self._agents = agents
         self._record = record
         # Whether there is a command with which pull requests are filed.
