@@ -107,6 +107,8 @@ async def create(service: "AgentService", caller: AgentCaller, request: CreateRe
             # Also for a mode that its parent has: another provider may ask in a mode of that name.
             await modes.check_unasked(service, caller, provider, begun or "")
         record.chosen_mode = begun
+        # A person may have taken a minute to decide, and killed it meanwhile.
+        agent.check_open()
         await service.store.save_durably(record)
     except BaseException:
         await _discard(service, agent)

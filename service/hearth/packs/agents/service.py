@@ -208,15 +208,21 @@ class AgentService:
         """Begin a turn, if there is room for it, and return it. Raises HearthError."""
         if self.is_stopping:
             raise AgentError(STOPPING)
-        with self.turns.hold(agent):
-            turn = await agent.prompt(text, mode)
+        try:
+            with self.turns.hold(agent):
+                turn = await agent.prompt(text, mode)
+        except BaseException:
+            self.delivery.tell_all_soon()  # notices may have given way to this prompt
+            raise
         await self.save(agent)
         return turn
 
     async def save(self, agent: Agent) -> None:
         """Have the next daemon know what a caller is told now, however this one ends. A turn goes on meanwhile."""
-        with contextlib.suppress(FileAccessError):
-            await self.store.save_durably(agent.record)
+        # One that was removed would be back with the next daemon.
+        if self.agents.get(agent.id) is agent:
+            with contextlib.suppress(FileAccessError):
+                await self.store.save_durably(agent.record)
 
     async def wait(
         self, caller: AgentCaller, agent: Agent, seconds: float | None = None, progress: OnProgress | None = None,

@@ -132,3 +132,31 @@ def test_the_sessions_of_an_agent_that_is_closed_end_with_it(tmp_path: Path) -> 
     closed, other = (hub.open_session(Kept(), "frames", proven=(None, id)) for id in ("a1", "a2"))
     end_sessions(hub, "a1")
     assert (closed.left, other.left, list(hub.sessions)) == (True, False, [other])
+
+
+async def test_an_agent_that_was_forgotten_does_not_come_back(service: AgentService) -> None:
+    await service.start()
+    agent = SimpleNamespace(id="a1", record=AgentRecord(id="a1", provider="echo", cwd="/", status="closed"))
+    service.agents["a1"] = cast("Agent", agent)
+    await service.save(cast("Agent", agent))
+    service.forget(cast("Agent", agent))
+    # As a wait does that ends with the agent.
+    await service.save(cast("Agent", agent))
+    await service.store.close()
+    assert AgentStore(service.places.agents).load() == []
+
+
+async def test_notices_that_gave_way_to_a_prompt_are_told_when_it_is_refused(
+    service: AgentService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(text: str, mode: str | None) -> None:
+        raise AgentError("no such mode")
+
+    await service.start()
+    told: list[str] = []
+    monkeypatch.setattr(service.delivery, "tell_all_soon", lambda: told.append("all"))
+    agent = SimpleNamespace(id="a1", prompt=refuse, turn=None, is_closed=False)
+    with pytest.raises(AgentError, match="no such mode"):
+        await service.begin(cast("Agent", agent), "say one", "swift")
+    assert told == ["all"]
+    await service.stop()
