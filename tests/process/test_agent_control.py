@@ -67,6 +67,7 @@ def entries(response: Response) -> Iterator[dict[str, Any]]:
 def test_frames_carry_arguments_longer_than_a_header(scratch: Scratch, daemon: Daemon) -> None:
     client = scratch.control()
     made = ask(client, "create", prompt="say " + "x" * 100_000, cwd=str(scratch.folder))
+    assert made["turn"] == 1
     assert ask(client, "wait", agentId=made["agentId"], seconds=BOUND_SECONDS)["status"] == "idle"
     client.send_frame({"type": "agents", "seq": client.seq})
     header, payload = client.receive_type("agents")
@@ -125,6 +126,8 @@ def test_a_log_that_is_followed_has_each_change_and_then_the_end(scratch: Scratc
     assert (header["re"], header["more"]) == (7, True)
     assert [each["kind"] for each in kept] == ["user", "message", "state"]
     assert (kept[1]["text"], kept[2]["status"], kept[2]["turn"]) == ("hello", "idle", 1)
+    assert kept[2]["endedTurns"] == [{"turn": 1, "status": "idle", "aborted": None, "lastError": None}]
+    assert ask(client, "send", agentId=id, prompt="fail")["turn"] == 2
     ask(client, "kill", agentId=id)
     found = []
     while header["more"]:

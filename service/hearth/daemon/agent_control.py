@@ -128,6 +128,7 @@ class _Told:
             **state,
             "lastMessage": agent.record.last_message,
             "aborted": aborted,
+            "endedTurns": list(agent.ended_turns),
         }
 
     def entries(self, changes: "list[Change]") -> list[Result]:
@@ -177,11 +178,11 @@ async def _create(service: "AgentService", caller: "AgentCaller", arguments: Arg
         base_branch=_optional(arguments, "baseBranch"),
         labels=_labels(arguments),
     )
-    agent, _ = await service.create(caller, request)
+    agent, turn = await service.create(caller, request)
     if prompt is not None:
         # Not by `create`, which returns the agent although its first turn was refused.
         try:
-            await service.prompt(caller, agent, prompt)
+            turn = await service.prompt(caller, agent, prompt)
         except HearthError as exc:
             again = f"`hearth agent send {agent.id} PROMPT` tries again"
             raise Refused(f"agent {agent.id} was created, and its prompt was refused: {exc}; {again}") from exc
@@ -189,7 +190,8 @@ async def _create(service: "AgentService", caller: "AgentCaller", arguments: Arg
     shown = {
         key: snapshot[key] for key in ("status", "cwd", "currentModeId", "availableModes", "worktree", "lastError")
     }
-    return {"agentId": agent.id, "type": agent.record.provider, **shown}
+    number = None if turn is None else turn.number
+    return {"agentId": agent.id, "type": agent.record.provider, "turn": number, **shown}
 
 
 async def _show(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
@@ -199,8 +201,8 @@ async def _show(service: "AgentService", caller: "AgentCaller", arguments: Argum
 
 async def _send(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:
     agent = _agent(service, caller, arguments)
-    await service.prompt(caller, agent, _text(arguments, "prompt"), mode=_optional(arguments, "sessionMode"))
-    return {"success": True, "status": agent.record.status}
+    turn = await service.prompt(caller, agent, _text(arguments, "prompt"), mode=_optional(arguments, "sessionMode"))
+    return {"success": True, "status": agent.record.status, "turn": turn.number}
 
 
 async def _wait(service: "AgentService", caller: "AgentCaller", arguments: Arguments) -> Result:

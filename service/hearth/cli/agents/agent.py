@@ -146,7 +146,7 @@ def run(
     if not as_json:
         click.echo(click.style(f"agent {id} works in {table.clean(str(made.get('cwd')))}", dim=True), err=True)
     with daemon.control() as feed:
-        return _follow(daemon, id, feed.agent_log(id, None, True), 0, as_json)
+        return _follow(daemon, id, feed.agent_log(id, None, True), int(made["turn"]), as_json)
 
 
 @agent.command(short_help="Give an agent another prompt.")
@@ -178,10 +178,10 @@ def send(places: Places, id: str, prompt: str, mode: str | None, background: boo
             return 0
         # Followed first: the new turn's first words must not be missed.
         entries = feed.agent_log(id, 0, True)
-        first = next(entries, {})
+        next(entries, {})
         with Spinner("sending the prompt"):
-            control.agent("send", given)
-        return _follow(daemon, id, entries, int(first.get("turn") or 0), as_json)
+            done = control.agent("send", given)
+        return _follow(daemon, id, entries, int(done["turn"]), as_json)
 
 
 @agent.command(short_help="Wait until an agent rests.")
@@ -202,17 +202,17 @@ def wait(places: Places, id: str, timeout: float | None, as_json: bool) -> int:
     daemon = _running(places)
     turn = LiveTurn(daemon, id, LivePrinter(is_quiet=True), as_json)
     with daemon.control() as feed:
-        code = turn.follow(feed.agent_log(id, 0, True, timeout), -1)
+        code = turn.follow(feed.agent_log(id, 0, True, timeout))
     if code == TIME_UP and not as_json:
         complain(f"{id} still works after {timeout:g} s")
     tell(as_json, turn.outcome(), *([str(turn.state["lastMessage"])] if turn.state.get("lastMessage") else []))
     return code
 
 
-def _follow(daemon: RunningDaemon, id: str, entries: Any, after: int, as_json: bool) -> int:
+def _follow(daemon: RunningDaemon, id: str, entries: Any, number: int, as_json: bool) -> int:
     turn = LiveTurn(daemon, id, LivePrinter(is_quiet=as_json), as_json)
     try:
-        code = turn.follow(entries, after)
+        code = turn.follow(entries, number)
     except (KeyboardInterrupt, click.Abort):
         click.echo(err=True)
         note(f"{id} goes on: `hearth agent logs -f {id}` follows it, `hearth agent cancel {id}` ends its turn")

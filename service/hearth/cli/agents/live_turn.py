@@ -18,7 +18,7 @@ from hearth.output.terminal import Spinner
 _GROWING = frozenset({"message", "thought"})
 # Exit code of a wait whose time is up, as that of timeout(1).
 TIME_UP = 124
-REPLACED = "the turn was interrupted by a new prompt; `hearth agent wait` waits for that one"
+LOST = "the turn has ended, and others after it: `hearth agent logs` shows how"
 
 
 class LivePrinter:
@@ -100,35 +100,40 @@ class LiveTurn:
         self._seen: set[str] = set()
         self.state: dict[str, Any] = {}
 
-    def follow(self, entries: Iterable[Document], after: int) -> int:
-        """Follow until a turn after turn number `after` has ended; return the exit code. Raises Unreachable."""
+    def follow(self, entries: Iterable[Document], number: int | None = None) -> int:
+        """Follow until a turn has ended, by default the present one; return the exit code. Raises Unreachable."""
         try:
-            return self._follow(entries, after)
+            return self._follow(entries, number)
         except TimeoutError:
             return TIME_UP
 
     def outcome(self) -> dict[str, Any]:
-        """Return what a program is told of the end: the last state."""
-        return {"agentId": self._id, **{key: value for key, value in self.state.items() if key not in ("kind", "at")}}
+        """Return what a program is told of the end: the last state, as it was with the end of the turn."""
+        hidden = ("kind", "at", "endedTurns")
+        return {"agentId": self._id, **{key: value for key, value in self.state.items() if key not in hidden}}
 
-    def _follow(self, entries: Iterable[Document], after: int) -> int:
-        own = 0
+    def _follow(self, entries: Iterable[Document], own: int | None) -> int:
         for entry in self._awaited(entries):
             if entry.get("kind") != "state":
                 self._printer.show(entry)
                 continue
             self.state = dict(entry)
             turn = int(entry.get("turn") or 0)
-            own = own or (turn if turn > after else 0)
-            if own and turn > own:
+            own = turn if own is None else own
+            ended: list[Document] = entry.get("endedTurns") or []
+            if (end := next((each for each in ended if each.get("turn") == own), None)) is not None:
+                # Other turns, such as those of notices, may have begun since.
+                message = entry.get("lastMessage") if ended[-1] is end else None
+                self.state = {**self.state, **end, "lastMessage": message}
+            elif turn > own:
                 self._printer.end_line()
-                complain(REPLACED)
+                complain(LOST)
                 return HearthError.exit_code
-            self._decide(entry)
-            # No later turn begins in an agent that is closed.
-            if entry.get("status") not in BUSY and (turn > after or entry.get("status") == "closed"):
-                self._printer.end_line()
-                return self._report(entry)
+            elif entry.get("status") in BUSY or (turn < own and entry.get("status") != "closed"):
+                self._decide(entry)
+                continue
+            self._printer.end_line()
+            return self._report(self.state)
         self._printer.end_line()
         raise Unreachable("the daemon has ended, and the turn with it; the agent goes on with its next prompt")
 

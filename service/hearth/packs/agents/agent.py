@@ -11,6 +11,7 @@ process that ends takes its turn with it: the agent is then in error, or closed 
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 
 # Characters of the last message in results and in the record; the whole is in the timeline.
 MESSAGE_CHARACTERS = 64 * 1024
+# A follower that is slow sees the newest state only: further turns may have begun and ended since its own.
+ENDED_TURNS = 8
 
 
 class Agent(AgentProcess):
@@ -37,6 +40,8 @@ class Agent(AgentProcess):
     def __init__(self, record: AgentRecord, host: AgentHost, timeline: "Timeline") -> None:
         super().__init__(record, host, timeline)
         self.turn: Turn | None = None
+        # Ends of the last turns, as followers get them.
+        self.ended_turns: deque[dict[str, Any]] = deque(maxlen=ENDED_TURNS)
         self._lock = asyncio.Lock()
         self._idle_timer = IdleTimer(self._idle)
         self._closing: asyncio.Task[None] | None = None
@@ -234,7 +239,9 @@ class Agent(AgentProcess):
         else:
             record.attention = "error" if error else "finished"
             record.attention_at = time.time()
-            self.set_status(turn.end(record, failed=error is not None))
+            status = turn.end(record, failed=error is not None)
+            self.ended_turns.append(turn.describe_end())
+            self.set_status(status)
             self._start_idle_timer()
         self._host.turn_ended(self, failed=error is not None, is_aborted=turn.aborted is not None)
 

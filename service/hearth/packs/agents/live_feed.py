@@ -22,8 +22,8 @@ Change = dict[str, Any]
 class LiveFeed(Feed[Change]):
     """Queue of one reader of changes.
 
-    Changes are objects with a `type`: `item` (item), `permission` (request, resolved), `dropped`
-    (count) and `status` (status, mode, lastError, closedReason).
+    Changes are objects with a `type`: `item` (item), `permission` (request), `dropped` (count) and `status`, the state
+    of the agent.
     """
 
     def __init__(

@@ -5,7 +5,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hearth.errors import Refused
 from hearth.masking import UNSAFE
@@ -61,6 +61,12 @@ class Turn:
         status: Status = "error" if failed else "idle"
         self.outcome = status, record.last_error if failed else record.last_message
         return status
+
+    def describe_end(self) -> dict[str, Any]:
+        """Return how it has ended, without its message."""
+        status, text = self.outcome or ("idle", None)
+        error = text if status == "error" else None
+        return {"turn": self.number, "status": status, "aborted": self.aborted, "lastError": error}
 
 
 class IdleTimer:

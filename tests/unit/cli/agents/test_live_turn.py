@@ -16,8 +16,12 @@ def state(status: str, turn: int, **more: Any) -> dict[str, Any]:
     return {"kind": "state", "agentId": "a1", "status": status, "turn": turn, "pendingPermissions": [], **more}
 
 
-def follow(*entries: dict[str, Any], after: int = 0, is_quiet: bool = False) -> int:
-    return LiveTurn(DAEMON, "a1", LivePrinter(is_quiet=is_quiet), False).follow(entries, after)
+def ended(turn: int, status: str = "idle", **more: Any) -> dict[str, Any]:
+    return {"turn": turn, "status": status, "aborted": None, "lastError": None, **more}
+
+
+def follow(*entries: dict[str, Any], number: int = 1, is_quiet: bool = False) -> int:
+    return LiveTurn(DAEMON, "a1", LivePrinter(is_quiet=is_quiet), False).follow(entries, number)
 
 
 def test_of_a_message_that_grows_each_part_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,9 +45,9 @@ def test_messages_go_to_stdout_and_everything_else_to_stderr(capsys: pytest.Capt
 
 
 def test_a_turn_before_the_prompt_does_not_count(capsys: pytest.CaptureFixture[str]) -> None:
-    assert follow(state("idle", 3), state("running", 4), state("idle", 4), after=3) == 0
+    assert follow(state("idle", 3), state("running", 4), state("idle", 4), number=4) == 0
     with pytest.raises(Unreachable):
-        follow(state("idle", 3), after=3)
+        follow(state("idle", 3), number=4)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +66,30 @@ def test_an_end_that_is_none_of_its_own_is_a_failure_with_the_reason(
 
 
 def test_a_turn_that_another_prompt_replaces_has_not_finished(capsys: pytest.CaptureFixture[str]) -> None:
-    assert follow(state("idle", 1), state("running", 2), state("running", 3), after=1) == 1
-    assert "interrupted by a new prompt" in capsys.readouterr().err
+    replaced = ended(2, aborted="Agent run interrupted by new prompt")
+    assert follow(state("running", 2), state("running", 3, endedTurns=[replaced]), number=2) == 1
+    assert "interrupted by new prompt" in capsys.readouterr().err
+
+
+def test_a_turn_that_has_finished_is_no_other_one_that_began_before_the_reader_looked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # As a turn of notices does, with the end of the former one.
+    now = state("running", 3, lastMessage="done", aborted=None, endedTurns=[ended(1), ended(2)])
+    turn = LiveTurn(DAEMON, "a1", LivePrinter(), False)
+    assert turn.follow([state("running", 2), now], 2) == 0
+    shown = turn.outcome()
+    assert (shown["turn"], shown["status"], shown["lastMessage"]) == (2, "idle", "done")
+    assert "endedTurns" not in shown
+    failed = state("error", 3, lastError="late", endedTurns=[ended(2, "error", lastError="own"), ended(3, "error")])
+    assert turn.follow([failed], 2) == 1
+    assert "own" in capsys.readouterr().err
+    assert turn.outcome()["lastMessage"] is None
+
+
+def test_a_turn_whose_end_is_not_known_any_more_has_not_finished(capsys: pytest.CaptureFixture[str]) -> None:
+    assert follow(state("running", 20, endedTurns=[ended(19)])) == 1
+    assert "hearth agent logs" in capsys.readouterr().err
 
 
 def test_a_permission_is_told_once_with_what_to_type_where_there_is_no_terminal(
@@ -82,7 +108,7 @@ def test_the_end_of_the_time_has_a_code_of_its_own() -> None:
         yield state("running", 1)
         raise TimeoutError
 
-    assert LiveTurn(DAEMON, "a1", LivePrinter(is_quiet=True), True).follow(entries(), -1) == TIME_UP
+    assert LiveTurn(DAEMON, "a1", LivePrinter(is_quiet=True), True).follow(entries()) == TIME_UP
 
 
 def test_a_quiet_printer_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
