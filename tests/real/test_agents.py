@@ -96,6 +96,25 @@ def test_a_tool_of_hearth_needs_no_permission(home: AgentHome, agent: str) -> No
     assert home.status(agent)["title"] == "namer"
 
 
+def test_the_tools_that_only_read_need_no_permission(home: AgentHome, agent: str) -> None:
+    # In this mode Codex refuses tools that it would have to ask about.
+    mode = "agent-full-access" if home.agent.name == "codex" else home.agent.asking_mode
+    reads = [Step(call=(tool, {})) for tool in ("list_pending_permissions", "list_agents")]
+    status = Step(call=("get_agent_status", {"agentId": agent}))
+    home.call("set_agent_mode", agentId=agent, modeId=mode)
+    try:
+        sent = home.send(agent, "look around", *reads, status, Step(text="looked"))
+    finally:
+        home.call("set_agent_mode", agentId=agent, modeId=home.agent.asking_mode)
+    assert (sent["status"], sent["permission"]) == ("idle", None)
+    assert sent["lastMessage"].endswith("looked")
+    seen = home.model.seen()
+    assert "requires approval" not in seen
+    # The answers of the tools: an agent has no authority over itself.
+    assert '"permissions":[]' in seen.replace("\\", "") and '"agents":[]' in seen.replace("\\", "")
+    assert f"Agent {agent} is not a descendant" in seen
+
+
 def test_a_turn_is_cancelled_while_the_model_speaks(home: AgentHome, agent: str) -> None:
     home.send(agent, "speak", Step(text="first second", stalls=True), background=True)
     assert home.model.stalled.wait(20)
