@@ -80,6 +80,7 @@ def is_package(name: str) -> bool:
     return (ROOT / Path(*name.split(".")) / "__init__.py").exists()
 
 
+@cache
 def imports(name: str, *, at_run_time: bool = False) -> set[str]:
     """What a module imports anywhere in it; on request without what only a type checker sees."""
     found: set[str] = set()
