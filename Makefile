@@ -49,12 +49,12 @@ thorough: $(STAMP)
 
 # Left out as well: real systemd once more, on the newest Python at hand.
 slow: $(STAMP)
-	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS) tests/e2e
+	$(BIN)/python -m pytest $(PARALLEL) -m slow $(PYTEST_ARGS) tests/e2e
 
 # Real servers and clients from PyPI and npm, which are installed below .real at first.
 real: $(STAMP)
 	$(BIN)/python tests/real/install.py
-	$(BIN)/python -m pytest -m real $(PYTEST_ARGS) tests/real
+	$(BIN)/python -m pytest $(PARALLEL) -m real $(PYTEST_ARGS) tests/real
 
 # The sdist, and the wheel out of it, into dist.
 wheel: $(STAMP)
@@ -64,7 +64,7 @@ wheel: $(STAMP)
 # `hearth setup` and the installed packages on a fresh Debian with real clients, which is made below .fresh at first.
 setup-test: $(STAMP) wheel deb
 	$(BIN)/python tests/fresh/layers.py
-	$(BIN)/python -m pytest -m real $(PYTEST_ARGS) tests/fresh
+	$(BIN)/python -m pytest $(PARALLEL) -m real $(PYTEST_ARGS) tests/fresh
 
 # The Debian package, in dist/; lintian has to be content with it. Built anew when something in it has changed.
 deb: dist/.deb
@@ -75,7 +75,7 @@ dist/.deb: $(wildcard $(shell git ls-files debian docs launchd packaging service
 
 # Its life on real systemd, autopkgtest and piuparts. Needs root.
 deb-test: $(STAMP) deb
-	$(BIN)/python -m pytest -m deb $(PYTEST_ARGS) tests/deb
+	$(BIN)/python -m pytest $(PARALLEL) -m deb $(PYTEST_ARGS) tests/deb
 
 # Draws docs/terminal.svg anew, from what a terminal shows in there.
 picture: $(STAMP) wheel

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import inspect
+import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterable
@@ -71,6 +72,10 @@ SLOW = {
     "test_reload_file.py",
     "test_setup_whole.py",
     "test_misbehaving_upstreams.py",
+    # In tests/real.
+    "test_acp_agents_directly.py",
+    "test_agents.py",
+    "test_hooks_of_clients.py",
 }
 
 
@@ -160,8 +165,16 @@ def share_out(root: Path, items: list[pytest.Item]) -> None:
 
 def group_of(root: Path, item: pytest.Item) -> str:
     """Return the name of the tests that stay with this one: those of its file, which may share fixtures."""
-    # One systemd is booted for the session; a second one beside it would be a leftover to tests/e2e/test_machine.py.
-    if "systemd" in item.keywords:
+    fixtures = getattr(item, "fixturenames", ())
+    if "host" in fixtures and item.path.parent.name == "deb":
+        # These list what is left in folders that a booted system has from this machine: another's would show there.
+        return "host"
+    if "desk" in fixtures:
+        # Booted over folders of its own, for one test.
+        return re.sub(r"\W+", "-", item.nodeid)
+    # One systemd is booted for the session; a second one would be a leftover to tests/e2e/test_machine.py. Its tests of
+    # leftovers are not among the slow ones.
+    if "systemd" in item.keywords and "slow" not in item.keywords:
         return "systemd"
     return item.path.relative_to(root).with_suffix("").as_posix()
 
