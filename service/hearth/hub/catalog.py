@@ -8,11 +8,11 @@ prefixed. `hub.lookups` finds the server of a request in a view. Sends nothing.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Raw
 
-from hearth.errors import HearthError, MessageError
+from hearth.errors import MessageError
 from hearth.hub.sessions import AUTO, SEARCH, Session
 from hearth.mcp import catalog, downgrade, uris, versions
 from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
@@ -20,6 +20,9 @@ from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json
 from hearth.wire.values import Members, RawBytes
+
+if TYPE_CHECKING:
+    from hearth.hub.authorization.guard import Guard
 
 # Stands in for a hash: the search tools are the same for every client. No list has this hash.
 SEARCH_CONTENT = -1
@@ -57,22 +60,6 @@ class NotForRole(MessageError):
     def __init__(self, what: str, name: str, role: str) -> None:
         super().__init__(f"{what} {name!r} not available for role {role!r}", versions.INVALID_PARAMS)
         self.data = {"reason": "role", "role": role}
-
-
-class ListFilter(Protocol):
-    """Protocol for the policy, as far as lists depend on it."""
-
-    def role_name(self, session: Session) -> str:
-        """Return the name of a session's role."""
-
-    def refusal(self, session: Session, exposed: str, server: str, tool: str) -> HearthError:
-        """Return the error for a call of a tool that the session's role may not see, and record it."""
-
-    def serves(self, session: Session, server: Server) -> bool:
-        """Tell whether a server exists for a session at all."""
-
-    def visible(self, session: Session, server: Server, offered: ServerCatalog) -> ServerCatalog | None:
-        """Return the part of a catalog that the session may see; None if it may see nothing of it."""
 
 
 class WithheldTool(NamedTuple):
@@ -249,7 +236,7 @@ class Catalog:
         self._threshold = threshold
         self._views: dict[tuple[object, ...], View] = {}
         # The policy in force, if there is one.
-        self.filter: ListFilter | None = None
+        self.filter: Guard | None = None
 
     def changed(self) -> None:
         """Discard all views, because a catalog has changed."""

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 from hearth.errors import HearthError
 from hearth.host import bounded_run, git
 from hearth.policy.hook_formats import HookVerdict
+from hearth.policy.model import StopCheck
 
 # A test suite may be a check; the client waits for hook_wait (50 s) at most.
 COMMAND_SECONDS = 40.0
@@ -23,30 +24,6 @@ COMMAND_SECONDS = 40.0
 COMMAND_OUTPUT_BYTES = 1024 * 1024
 SHOWN_CHARACTERS = 1500
 SHOWN_FILES = 10
-
-
-class StopRule(Protocol):
-    """Check as the policy has it; `policy.model.StopCheck` is one."""
-
-    @property
-    def kind(self) -> str:
-        """Kind: "committed", "pushed", "pr_filed", "task_done" or "command"."""
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """Roles that the check is for; empty: all."""
-
-    @property
-    def message(self) -> str:
-        """Message for the agent."""
-
-    @property
-    def action(self) -> str:
-        """Action: "block" or "nudge"."""
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """Words of the command, for the kind "command"."""
 
 
 class StopFacts(Protocol):
@@ -81,11 +58,11 @@ class NoFacts:
 class FailedCheck(NamedTuple):
     """Check that does not hold, and the details for the agent."""
 
-    rule: StopRule
+    rule: StopCheck
     detail: str
 
 
-async def run(rules: Iterable[StopRule], role: str, folder: str, facts: StopFacts) -> list[FailedCheck]:
+async def run(rules: Iterable[StopCheck], role: str, folder: str, facts: StopFacts) -> list[FailedCheck]:
     """Run the checks of a role and return those that do not hold, in the order of the policy."""
     found = []
     for rule in rules:
@@ -113,7 +90,7 @@ def verdict(failed: Sequence[FailedCheck], stop_hook_active: bool) -> HookVerdic
 # --- checks: None if one holds, else the details
 
 
-def _committed(rule: StopRule, folder: str, facts: StopFacts) -> str | None:
+def _committed(rule: StopCheck, folder: str, facts: StopFacts) -> str | None:
     top = git.top(folder)
     if top is None:
         return None
@@ -134,7 +111,7 @@ def _is_among(path: str, own: Collection[str]) -> bool:
     return any(each == path or each.startswith(path + os.sep) for each in own)
 
 
-def _pushed(rule: StopRule, folder: str, facts: StopFacts) -> str | None:
+def _pushed(rule: StopCheck, folder: str, facts: StopFacts) -> str | None:
     if git.top(folder) is None:
         return None
     head = git.run(folder, "rev-parse", "--verify", "--quiet", "HEAD")
@@ -147,15 +124,15 @@ def _pushed(rule: StopRule, folder: str, facts: StopFacts) -> str | None:
     return None if done.output.strip() else "not pushed: no branch of a remote has the newest commit"
 
 
-def _pr_filed(rule: StopRule, folder: str, facts: StopFacts) -> str | None:
+def _pr_filed(rule: StopCheck, folder: str, facts: StopFacts) -> str | None:
     return "no pull request was filed" if facts.is_pr_filed() is False else None
 
 
-def _task_done(rule: StopRule, folder: str, facts: StopFacts) -> str | None:
+def _task_done(rule: StopCheck, folder: str, facts: StopFacts) -> str | None:
     return "the task is not marked as done" if facts.is_task_done() is False else None
 
 
-def _command(rule: StopRule, folder: str, facts: StopFacts) -> str | None:
+def _command(rule: StopCheck, folder: str, facts: StopFacts) -> str | None:
     if not rule.command:
         return None
     done = bounded_run.run(rule.command, folder, os.environ, COMMAND_SECONDS, COMMAND_OUTPUT_BYTES)

@@ -22,11 +22,11 @@ import functools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hearth.errors import HearthError, Refused
 from hearth.hub.agent_directory import AgentDirectory
-from hearth.hub.authorization.leads import Lead, Leads, RoleSource
+from hearth.hub.authorization.leads import Lead, Leads
 from hearth.hub.authorization.pending import (
     HUMAN,
     LEAD,
@@ -44,6 +44,9 @@ from hearth.policy.decision import ARGUMENTS_LIMIT_BYTES, decide
 from hearth.policy.grants import ALWAYS, ONCE, SESSION, CallGrant, GrantKey, GrantStore
 from hearth.policy.model import Decision
 from hearth.wire import json, values
+
+if TYPE_CHECKING:
+    from hearth.hub.authorization.guard import Guard
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +124,7 @@ class Approvals:
         self._questions = questions
         self.grants = grants
         # Set by the guard.
-        self.roles: RoleSource
+        self.roles: Guard
         self.leads = Leads(sessions, agents, lambda: self.roles)
         self._agents = agents
         self._agent_above = agent_above

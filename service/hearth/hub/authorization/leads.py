@@ -6,13 +6,16 @@ and go, and it is there until it is closed.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from hearth.hub.agent_directory import AgentDirectory
 from hearth.hub.authorization.pending import Asker
 from hearth.hub.sessions import Session, Sessions
-from hearth.policy.model import Policy, Role
+from hearth.policy.model import Role
 from hearth.policy.trust import workspace_of
+
+if TYPE_CHECKING:
+    from hearth.hub.authorization.guard import Guard
 
 
 class Lead(NamedTuple):
@@ -22,23 +25,11 @@ class Lead(NamedTuple):
     session: str | None = None
 
 
-class RoleSource(Protocol):
-    """Protocol for the guard, as far as approvals ask it."""
-
-    policy: Policy
-
-    def role_name(self, session: Session) -> str:
-        """Return the name of a session's role."""
-
-    def policy_for(self, origin: str | None) -> Policy:
-        """Return the policy for sessions that began in a folder, narrowed by that of a trusted project."""
-
-
 class Leads:
     """Leads of one daemon. `roles` is the guard, and `agents` returns the directory of agents, if there is one."""
 
     def __init__(
-        self, sessions: Sessions, agents: Callable[[], AgentDirectory | None], roles: Callable[[], RoleSource]
+        self, sessions: Sessions, agents: Callable[[], AgentDirectory | None], roles: "Callable[[], Guard]"
     ) -> None:
         self._sessions = sessions
         self._agents = agents
