@@ -27,6 +27,9 @@ def test_the_tools_own_name_tells_most() -> None:
         ("execute", {"command": ["sh", "-c", "a b"]}, [("Bash", {"command": "sh -c 'a b'"})]),
         ("execute", {"command": "ls", "cwd": "/other dir"}, [("Bash", {"command": "cd '/other dir' && ls"})]),
         ("execute", {"command": "ls", "cwd": "/work"}, [("Bash", {"command": "ls"})]),
+        ("execute", {"cmd": "ls", "workdir": "/a", "description": "x"}, [("Bash", {"command": "cd /a && ls"})]),
+        ("execute", {"command": "ls", "env": {"A": "b"}}, [("Bash", {"command": "ls", "env": {"A": "b"}})]),
+        ("execute", {"command": "ls", "cwd": ["/a"]}, [("Bash", {"command": "ls", "cwd": ["/a"]})]),
         ("execute", {"command": " "}, []),
         ("execute", {"command": 7}, []),
         ("read", {"file_path": "/etc/hosts"}, [("Read", {"file_path": "/etc/hosts"})]),
@@ -40,6 +43,15 @@ def test_the_tools_own_name_tells_most() -> None:
 )
 def test_the_kind_and_the_raw_input_tell_it_otherwise(kind: str, raw: Any, found: list[Any]) -> None:
     assert uses(kind=kind, rawInput=raw, title="ls") == found
+
+
+def test_a_named_tool_without_an_input_is_no_other_tool() -> None:
+    named = {"_meta": {"claudeCode": {"toolName": "Bash"}}, "locations": [{"path": "/work/a"}]}
+    assert uses("claude", **named, kind="read") == [("Bash", {})]
+    edit = {"_meta": {"claudeCode": {"toolName": "Edit"}}, "locations": [{"path": "/work/a"}]}
+    (found,) = uses("claude", **edit, kind="edit")
+    assert (found[0], found[1]["file_path"]) == ("Edit", "/work/a")
+    assert uses("claude", **edit) == [("Edit", {})]
 
 
 def test_every_file_of_an_edit_is_a_use_of_its_own() -> None:

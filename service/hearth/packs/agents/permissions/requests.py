@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from hearth.errors import HearthError, NoRoom, Refused
 from hearth.hub.authorization.pending import Approver, Asker, Pending, PendingCall, PendingItem, Settlement
 from hearth.hub.sessions import agent_principal
-from hearth.masking import everywhere
+from hearth.masking import escaped, everywhere
 from hearth.packs.agents import acp
 from hearth.packs.agents.permissions.tool_uses import ToolUse, is_own_tool, uses_of
 from hearth.packs.agents.process.session import Answer
@@ -79,6 +79,9 @@ class OpenPermission:
         self.item = item
         self.id = item.id
         self.created = time.time()
+        title = request.tool_call.get("title")
+        # The agent's text, and often the command itself.
+        self._title = _of_one_line(title) if isinstance(title, str) else None
         self._input = _shown(request.tool_call.get("rawInput"))
         self._answer = answer
         self.task: asyncio.Task[None] | None = None
@@ -103,7 +106,6 @@ class OpenPermission:
     def describe(self) -> dict[str, Any]:
         """Return the request as tools and snapshots have it."""
         call = self.request.tool_call
-        title = call.get("title")
         kind = call.get("kind")
         actions = [
             {"id": option.id, "label": option.name, "behavior": "allow" if option.kind == "allow_once" else "deny"}
@@ -115,7 +117,7 @@ class OpenPermission:
             "provider": self.agent.record.provider,
             "name": acp.tool_name(call) or (kind if isinstance(kind, str) else "tool"),
             "kind": _KINDS.get(str(kind), "tool"),
-            "title": title[:SHOWN_CHARACTERS] if isinstance(title, str) else None,
+            "title": self._title,
             "input": self._input,
             "actions": actions,
         }
@@ -268,6 +270,11 @@ def _unknown(request: acp.PermissionRequest) -> ToolUse:
     raw = json.dumps(request.tool_call.get("rawInput") or {})
     kind = request.tool_call.get("kind")
     return ToolUse(acp.tool_name(request.tool_call) or (kind if isinstance(kind, str) else "") or "unknown", raw)
+
+
+def _of_one_line(text: str) -> str:
+    """Return a text for display: secrets masked, characters that do not show escaped, on one line."""
+    return escaped(everywhere(text[:SHOWN_CHARACTERS])).replace("\n", "\\n")
 
 
 def _shown(raw: object) -> object:

@@ -2,7 +2,7 @@
 
     told by            tool of the policy
     the tool's name    as in the client's hooks (`policy.hook_tools`)
-    kind execute       Bash, with the command of the raw input
+    kind execute       Bash, with the command of the raw input, and with whatever else is in there
     kind edit          Edit or Write, once for each path in the raw input, the locations and the changes
     kind delete, move  Edit or Write, likewise
     kind read          Read, for each path
@@ -28,6 +28,9 @@ _GEMINI_PREFIX = f"mcp_{_BRIDGE}_"
 # Packs whose tools are about the agents themselves: an agent may always use those that its role has.
 _TEAM_PACKS = ("self-id", "team", "agents")
 _PATH_KEYS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "abs_path")
+_FOLDER_KEYS = ("cwd", "workdir", "directory")
+# Tools that the policy has for the changes of a file.
+_CHANGES = frozenset({"Edit", "Write", "apply_patch"})
 # Paths of one request; each is decided by itself.
 PATHS_LIMIT = 100
 
@@ -64,10 +67,15 @@ def uses_of(tool_client: str, tool_call: Members, cwd: str) -> list[ToolUse]:
     """Return the uses of tools that a request stands for; none if that is not known. Raises HookFormatError."""
     raw = object_of(tool_call.get("rawInput"))
     name = acp.tool_name(tool_call)
-    if name and tool_client and raw:
-        return hook_tools.uses(tool_client, name, raw, cwd)
+    named = hook_tools.uses(tool_client, name, raw, cwd) if name and tool_client else []
+    if named and raw:
+        return named
     handler = _BY_KIND.get(text_of(tool_call.get("kind")) or "")
-    return handler(tool_call, raw, cwd) if handler else []
+    found = handler(tool_call, raw, cwd) if handler else []
+    # Without an input the kind may tell more of the tool that is named, and does not make it another one.
+    tools = {use.tool for use in named}
+    known = _CHANGES if tools & _CHANGES else tools
+    return found if not named or (found and all(use.tool in known for use in found)) else named
 
 
 def _execute(tool_call: Members, raw: Members, cwd: str) -> list[ToolUse]:
@@ -76,10 +84,15 @@ def _execute(tool_call: Members, raw: Members, cwd: str) -> list[ToolUse]:
         command = shlex.join(command)
     if not isinstance(command, str) or not command.strip():
         return []
-    folder = text_of(raw.get("cwd")) or text_of(raw.get("workdir")) or text_of(raw.get("directory"))
-    if folder and folder != cwd:
-        command = f"cd {shlex.quote(folder)} && {command}"
-    return [ToolUse("Bash", hook_tools.encoded({"command": command}))]
+    used = {"description", "command" if raw.get("command") else "cmd"}
+    folder_key = next((key for key in _FOLDER_KEYS if text_of(raw.get(key))), None)
+    if folder_key is not None:
+        used.add(folder_key)
+        if (folder := raw[folder_key]) != cwd:
+            command = f"cd {shlex.quote(folder)} && {command}"
+    # The rest, such as an environment, may change what the command does: no grant covers what is not listed.
+    rest = {key: value for key, value in raw.items() if key not in used and value is not None}
+    return [ToolUse("Bash", hook_tools.encoded({**rest, "command": command}))]
 
 
 def _paths(tool_call: Members, raw: Members) -> dict[str, bool]:
