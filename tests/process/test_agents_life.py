@@ -174,14 +174,16 @@ def test_an_agent_that_wants_a_login_says_so(scratch: Scratch) -> None:
     assert "Authentication required" in opened(scratch).fails("create_agent")
 
 
-@pytest.mark.parametrize("has_key", [True, False], ids=["key", "no key"])
-def test_an_agent_that_wants_a_login_gets_the_key_of_its_provider(scratch: Scratch, has_key: bool) -> None:
+@pytest.mark.parametrize("place", ["environment", "config", ""], ids=["environment", "config", "no key"])
+def test_an_agent_that_wants_a_login_gets_the_key_of_its_provider(scratch: Scratch, place: str) -> None:
     # The scripted agent in the place of Gemini CLI, which opens no session before `authenticate`.
     text = config(scratch, "--auth", "gemini-api-key").replace("[agents.providers.echo]", "[agents.providers.gemini]")
-    scratch.write_config(text.replace("'echo'", "'gemini'"))
-    scratch.start(**({"GEMINI_API_KEY": "k-1234567890"} if has_key else {}))
+    key = {"GEMINI_API_KEY": "k-1234567890"}
+    more = "env = { GEMINI_API_KEY = 'k-1234567890' }\n" if place == "config" else ""
+    scratch.write_config(text.replace("'echo'", "'gemini'") + more)
+    scratch.start(**(key if place == "environment" else {}))
     tools = opened(scratch)
-    if has_key:
+    if place:
         found = tools.create("say in")
         assert (found["lastMessage"], found["type"]) == ("in", "gemini")
     else:

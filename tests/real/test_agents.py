@@ -97,7 +97,7 @@ def test_a_tool_of_hearth_needs_no_permission(home: AgentHome, agent: str) -> No
 
 
 def test_the_tools_that_only_read_need_no_permission(home: AgentHome, agent: str) -> None:
-    # In this mode Codex refuses tools that it would have to ask about.
+    # In this mode Codex asks nobody.
     mode = "agent-full-access" if home.agent.name == "codex" else home.agent.asking_mode
     reads = [Step(call=(tool, {})) for tool in ("list_pending_permissions", "list_agents")]
     status = Step(call=("get_agent_status", {"agentId": agent}))

@@ -111,6 +111,9 @@ def known(configured: "Mapping[str, ProviderSpec]", environ: Mapping[str, str]) 
     found = {name: _prepared(provider, environ) for name, provider in _BUILT_IN.items()}
     for name, spec in configured.items():
         found[name] = _configured(found.get(name) or Provider(name, name, never_asks=_NEVER_ASKS), spec, environ)
+    gemini = found["gemini"]
+    if {**environ, **gemini.env}.get(_GEMINI_KEY):
+        found["gemini"] = gemini._replace(auth_method=_GEMINI_METHOD)
     return found
 
 
@@ -156,8 +159,6 @@ def _prepared(provider: Provider, environ: Mapping[str, str]) -> Provider:
     path = find(program, environ)
     if provider.name == "claude" and not system.is_windows() and system.user_id() == 0:
         provider = provider._replace(env=_FOR_ROOT)
-    if provider.name == "gemini" and environ.get(_GEMINI_KEY):
-        provider = provider._replace(auth_method=_GEMINI_METHOD)
     if path is None:
         hint = f"{provider.install_hint}; if it is installed, `hearth install` gives the daemon the PATH of your shell"
         return provider._replace(argv=(), install_hint=hint)

@@ -79,6 +79,10 @@ def test_gemini_cli_logs_in_with_the_key_of_the_environment(programs: Path) -> N
     assert known({}, on_path(programs))["gemini"].auth_method is None
     assert known({}, on_path(programs, GEMINI_API_KEY=""))["gemini"].auth_method is None
     assert known({}, on_path(programs, GEMINI_API_KEY="k"))["gemini"].auth_method == "gemini-api-key"
+    for value, method in (("k", "gemini-api-key"), ("", None)):
+        spec = ProviderSpec(command="gemini", env={"GEMINI_API_KEY": value})
+        found = known({"gemini": spec}, on_path(programs, GEMINI_API_KEY="" if value else "k"))
+        assert found["gemini"].auth_method == method
 
 
 def test_modes_in_which_an_agent_decides_by_itself_are_known(programs: Path) -> None:
