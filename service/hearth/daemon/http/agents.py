@@ -136,6 +136,12 @@ class LogStream:
         if self._next:
             self._next.cancel()
 
+    async def finish(self) -> None:
+        """End the stream; return when the log is not read any more: only then it can be closed."""
+        self.close()
+        if self._next:
+            await asyncio.wait({self._next})
+
 
 async def _stream(
     request: "Request", first: list[dict[str, Any]], log: AsyncGenerator[list[dict[str, Any]], None]
@@ -149,7 +155,7 @@ async def _stream(
             await request.send_body(_events(found) or http_messages.KEEP_ALIVE, more=True)
         await request.send_body(b"", more=False)
     finally:
-        stream.close()
+        await stream.finish()
         request.app.followers.discard(stream)
         if stream.close in request.connection.on_lost:
             request.connection.on_lost.remove(stream.close)

@@ -1,7 +1,8 @@
 """Thread that writes and reads the agents' file; the event loop queues. Nothing that the loop calls blocks.
 
-Order: jobs as they were queued, then records, then timeline items. Jobs and records that wait together are written in
-one transaction. A read of a timeline has the items queued before it.
+Order: jobs that write, as they were queued, and records behind them in the same transaction; then jobs that read; then
+timeline items. A read of a timeline has the items queued before it.
+
 While the file cannot be written, records, jobs that are kept, and items up to the bounds of `item_queue` are tried
 again. The thread and the open file are there only while there is work.
 """
