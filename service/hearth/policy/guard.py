@@ -6,7 +6,7 @@ the policy.
 
     Bash                 words of the command that name such a file, unless the program only reads; `hearth` itself
     Write, Edit, …       the path
-    other own tools      arguments whose key means a path, and the headers of patches
+    other own tools      arguments whose key means a path, other texts that look like one, and the headers of patches
     tools of servers     the same, unless the tool's name says that it reads; `hearth` itself in commands
 """
 
@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from hearth.policy import shell
-from hearth.policy.captures import Surroundings
+from hearth.policy.captures import PATH_CHARACTERS_LIMIT, Surroundings
 from hearth.policy.matchers import WRAPPERS
-from hearth.policy.protected import ProtectedFiles, with_variables
+from hearth.policy.protected import ProtectedFiles, candidates, globs_in, with_variables
 
 SHELL_TOOL = "Bash"
 # Clients' own tools that write no file.
@@ -28,7 +28,21 @@ _WRITING_TOOLS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _READING_WORD = re.compile(
     r"(?:^|[_./-])(?:cat|find|get|grep|info|list|ls|query|read|search|show|stat|view)(?:$|[_./-])", re.IGNORECASE
 )
+# Words that make it a writing one: `search_replace`, `read_and_write`.
+_WRITING_WORD = re.compile(
+    r"(?:^|[_./-])(?:add|append|apply|copy|create|delete|edit|insert|install|mkdir|modify|move|overwrite|patch|put"
+    r"|remove|rename|replace|save|set|touch|update|upload|write)(?:$|[_./-])",
+    re.IGNORECASE,
+)
 _PATH_KEY = re.compile(r"path|file|dir|folder|target|dest|uri", re.IGNORECASE)
+# Arguments with text for people or for a file, which may mention any path.
+_PROSE_KEY = re.compile(
+    r"answer|body|code|comment|content|descr|label|message|note|pattern|prompt|query|question|reason|regex|replac"
+    r"|search|str$|string|subject|summary|text|title",
+    re.IGNORECASE,
+)
+# Text under any other key that may be a path: one line, and without spaces unless it begins as paths do.
+_PATH_LIKE = re.compile(r"[^\s]+|(?:[/~$\\]|file:|[A-Za-z]:)[^\n\r]*")
 _COMMAND_KEY = re.compile(r"command|cmd|(?<!de)(?<!sub)(?<!tran)script", re.IGNORECASE)
 # Keys of tools of servers whose texts are run: commands, their words, and programs.
 _RUN_KEY = re.compile(
@@ -52,7 +66,6 @@ _MENTION = re.compile(rb"\.ce(?:artc|acde|dex|mini|e)")
 _DOT, _SLASH, _BACKSLASH, _TILDE = b"./\\~"
 # Names in one call that are looked at closely. No granted call has more; one with more is refused.
 _NAMES_LIMIT = 1000
-
 # Programs that write no file of which they are told the name.
 _READERS = frozenset({
     "basename", "cat", "cmp", "diff", "dirname", "du", "echo", "egrep", "fgrep", "file", "grep", "head", "jq", "ls",
@@ -64,11 +77,25 @@ _READING_GIT = frozenset({"add", "blame", "commit", "diff", "log", "ls-files", "
 _FOLDER_CHANGERS = frozenset({
     "chgrp", "chmod", "chown", "cp", "find", "git", "ln", "mv", "rename", "rm", "rmdir", "rsync", "shred", "tar",
     "trash", "unlink",
+    # Programs that fill a folder.
+    "7z", "bsdtar", "cpio", "patch", "scp", "unrar", "unzip", "wget",
 })  # fmt: skip
+# `install` as a program, and not as a verb of another one.
+_INSTALL = re.compile(r"(?:^|[;&|({\n]|\bsudo\b)\s*install\s")
 # Programs that are given other programs as text.
 _INTERPRETER = re.compile(r"(?:python|perl|ruby|node|deno|bun|php|lua|awk|gawk|mawk|sed|osascript|pwsh)[0-9.]*")
-# Programs that run a package's program, of which the arguments say the name.
-_RUNNERS = frozenset({"pipx", "uv", "uvx"})
+# Programs that run the program in their arguments, beside WRAPPERS and interpreters.
+_LAUNCHERS = WRAPPERS | {
+    *("at", "batch", "expect", "pipx", "pkexec", "runuser", "screen", "socat", "systemd-run", "tmux", "uv", "uvx")
+}
+# Programs that run what they are told on their input, behind a pipe.
+_RUNS_INPUT = re.compile(
+    r"\|&?\s*(?:(?:sudo|env|nohup|command|exec)\s+)*(?:\S*/)?"
+    r"(?:(?:ba|da|z|k|fi)?sh|xargs|parallel|at|batch|ssh|su|python[0-9.]*|perl|ruby|node)(?=$|[\s;&|<>)])"
+)
+# Programs that expand the globs of a text.
+_SHELLS = frozenset({"bash", "dash", "eval", "fish", "ksh", "parallel", "screen", "sh", "ssh", "su", "tmux", "zsh"})
+_GLOB_MARK = re.compile(r"[*?\[{]|\([^()\s]*\|")
 # Verbs of Hearth that change its files, a client's or a decision; None for every argument.
 _HEARTH_VERBS: Mapping[str, frozenset[str] | None] = {
     **dict.fromkeys(("add", "approve", "connect", "deny", "disable", "disconnect", "enable", "import", "install")),
@@ -102,7 +129,9 @@ _RESOLVED_WORDS_LIMIT = 64
 
 def is_guarded(server: str | None, tool: str) -> bool:
     """Tell whether a tool may write files, by its name."""
-    return tool not in _READING_TOOLS if server is None else _READING_WORD.search(tool) is None
+    if server is None:
+        return tool not in _READING_TOOLS
+    return _READING_WORD.search(tool) is None or _WRITING_WORD.search(tool) is not None
 
 
 def mentions(arguments: bytes) -> bool:
@@ -120,7 +149,6 @@ def mentions(arguments: bytes) -> bool:
 
 
 def _calls_hearth(lowered: str) -> bool:
-    """Tell whether raw arguments may hold a call of `hearth` that changes something."""
     return _RAW_CALL.search(lowered) is not None
 
 
@@ -164,12 +192,25 @@ class _Search:
             elif not has_content:
                 if _COMMAND_KEY.search(key) and (found := self.in_command(text)) is not None:
                     return found
+                if (found := self._in_value(key, text)) is not None:
+                    return found
                 for path in _PATCHED.findall(text) if any(mark in text for mark in _PATCH_MARKS) else ():
                     if self._exceeds():
                         return _TOO_MANY
                     if self._protected.include(path.strip()):
                         return _settings(path.strip())
         return None if has_content else _call_of_hearth(values)
+
+    def _in_value(self, key: str, text: str) -> str | None:
+        """Search a text that may be a path, whatever its key means."""
+        if len(text) > PATH_CHARACTERS_LIMIT or _PROSE_KEY.search(key) or not _PATH_LIKE.fullmatch(text):
+            return None
+        path = text.removeprefix("file://")
+        if not path.startswith(("/", "~", "$")) and not self._protected.may_include(path):
+            return None
+        if self._exceeds():
+            return _TOO_MANY
+        return _settings(text) if self._protected.include(path) else None
 
     # --- commands
 
@@ -185,11 +226,12 @@ class _Search:
         try:
             commands = shell.split(command)
         except shell.Unsplittable:
-            return self._in_text(command)
+            return self._in_text(command, has_globs=True)
         here = self._protected
+        feeds = "|" in command and _RUNS_INPUT.search(command) is not None
         try:
             for simple in commands:
-                if (found := self._in_words(simple.words)) is not None:
+                if (found := self._in_words(simple.words, feeds)) is not None:
                     return found
                 if simple.words[0] in _MOVERS:
                     self._protected = self._protected.seen_from(simple.words[-1] if len(simple.words) > 1 else "~")
@@ -197,27 +239,34 @@ class _Search:
             self._protected = here
         return None
 
-    def _in_words(self, words: Sequence[str]) -> str | None:
+    def _in_words(self, words: Sequence[str], feeds: bool) -> str | None:
+        """Search a simple command. `feeds`: another one of the line runs what it is told."""
         program = words[0].rpartition("/")[2]
         if program in _READERS:
-            return None
+            return (
+                self._in_text(" ".join(words[1:]), has_globs=True) if feeds and program in ("echo", "printf") else None
+            )
         if program == "git" and _only_reads(words):
             return None
         if self._protected.has_workspace:
             return _settings("the current folder")
-        takes_programs = program in WRAPPERS or _INTERPRETER.fullmatch(program) is not None
-        if _takes_verb(words[0]) and (found := _hearth_verb(words)) is not None:
+        if (found := _hearth_verb(words)) is not None:
             return found
+        runs_programs = program in _LAUNCHERS
+        takes_programs = runs_programs or _INTERPRETER.fullmatch(program) is not None
+        has_shell = runs_programs and not _SHELLS.isdisjoint(word.rpartition("/")[2] for word in words)
+        changes_folders = program in _FOLDER_CHANGERS or program == "install"
         for index, word in enumerate(words[1:]):
-            if any(self._protected.include(path, index < _RESOLVED_WORDS_LIMIT) for path in _candidates(word)):
-                return _settings(word)
-            if program in _FOLDER_CHANGERS and not word.startswith("-") and self._protected.lie_below(word):
-                return _settings(word)
-            if takes_programs and (found := self._in_text(word)) is not None:
+            for path in candidates(word):
+                if self._protected.include(path, index < _RESOLVED_WORDS_LIMIT):
+                    return _settings(word)
+                if changes_folders and (path != word or word[0] != "-") and self._protected.lie_below(path):
+                    return _settings(word)
+            if takes_programs and (found := self._in_text(word, has_globs=has_shell and " " in word)) is not None:
                 return found
         return None
 
-    def _in_text(self, command: str) -> str | None:
+    def _in_text(self, command: str, has_globs: bool) -> str | None:
         """Search a text that cannot be split, without its quotes, and with `\\` as a separator of Windows's paths."""
         if _PLAIN_READING.fullmatch(command):
             return None
@@ -227,26 +276,48 @@ class _Search:
         joined = command.replace("'", "").replace('"', "")
         texts = dict.fromkeys((command, joined, joined.replace("\\", ""), joined.replace("\\", "/")))
         for text in texts:
-            if (found := self._in_pieces([piece for piece in _BREAKS.split(text) if piece])) is not None:
+            pieces = [piece for piece in _BREAKS.split(text) if piece]
+            changes_folders = not _FOLDER_CHANGERS.isdisjoint(pieces) or _INSTALL.search(text) is not None
+            if (found := self._in_pieces(pieces, changes_folders)) is not None:
                 return found
+            if has_globs and text is command and _GLOB_MARK.search(text):
+                globs = globs_in(text, is_inner=not _SHELLS.isdisjoint(pieces))
+                if (found := self._in_globs(globs, self._places(pieces), changes_folders)) is not None:
+                    return found
         return None
 
-    def _in_pieces(self, pieces: list[str]) -> str | None:
+    def _places(self, pieces: list[str]) -> list[ProtectedFiles]:
+        """Return the protected files as seen from here, and from the folders that a text changes to."""
+        moves = [after for before, after in itertools.pairwise(pieces) if before in _MOVERS][:_MOVES_LIMIT]
+        return [self._protected, *map(self._protected.seen_from, moves)]
+
+    def _in_pieces(self, pieces: list[str], changes_folders: bool) -> str | None:
         if (found := _hearth_verb(pieces)) is not None:
             return found
-        moves = [after for before, after in itertools.pairwise(pieces) if before in _MOVERS][:_MOVES_LIMIT]
-        places = [self._protected, *map(self._protected.seen_from, moves)]
-        changes_folders = not _FOLDER_CHANGERS.isdisjoint(pieces)
+        places = self._places(pieces)
         for piece in dict.fromkeys(pieces):
-            is_folder = changes_folders and piece.startswith(("~", "/"))
-            if not is_folder and not self._protected.may_include(piece):
+            path = piece[2:] if piece[0] == "-" and piece[2:3] in ("~", "/", ".") else piece
+            is_folder = changes_folders and path.startswith(("~", "/"))
+            if not is_folder and not self._protected.may_include(path):
                 continue
             if self._exceeds():
                 return _TOO_MANY
-            if any(place.include(piece, through_links=False) for place in places):
+            if any(place.include(path, through_links=False) for place in places):
                 return _settings(piece)
-            if is_folder and self._protected.lie_below(piece):
+            if changes_folders and self._protected.lie_below(path):
                 return _settings(piece)
+        return None
+
+    def _in_globs(self, globs: Iterator[str], places: Sequence[ProtectedFiles], changes_folders: bool) -> str | None:
+        """Search words with globs: a shell puts the names of files in their place."""
+        with_folders = changes_folders or len(places) > 1
+        for glob in globs:
+            if not any(place.may_match(glob) for place in places):
+                continue
+            if self._exceeds():
+                return _TOO_MANY
+            if any(place.match(glob, with_folders) for place in places):
+                return _settings(glob)
         return None
 
 
@@ -325,16 +396,4 @@ def _call_in_text(text: str) -> str | None:
 def _takes_verb(word: str) -> bool:
     """Tell whether a program is Hearth, or runs another one that is named in its arguments."""
     program = _program(word)
-    return (
-        program == "hearth" or program in WRAPPERS or program in _RUNNERS or _INTERPRETER.fullmatch(program) is not None
-    )
-
-
-def _candidates(word: str) -> Iterator[str]:
-    """Yield the paths that a word may name: itself, and the end of `--output=PATH`, `host:PATH` or `-oPATH`."""
-    yield word
-    for mark in "=:@":
-        if mark in word:
-            yield word.rpartition(mark)[2]
-    if word.startswith("-") and not word.startswith("--") and len(word) > 2:
-        yield word[2:]
+    return program == "hearth" or program in _LAUNCHERS or _INTERPRETER.fullmatch(program) is not None

@@ -6,13 +6,15 @@ compared as the most lenient file system does: without case, widths, accents and
 these files in calls.
 """
 
+import itertools
 import os
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import cached_property, lru_cache
 
 from hearth import paths
-from hearth.policy.captures import Surroundings
+from hearth.policy.captures import PATH_CHARACTERS_LIMIT, Surroundings
 
 # Folders of clients that hold their hook settings.
 _CLIENT_FOLDERS = frozenset({".claude", ".codex", ".gemini"})
@@ -21,6 +23,12 @@ _HOOK_SETTINGS = re.compile(
     r"\.claude/(?:managed-)?settings[^/]*\.json|\.codex/(?:config\.toml|hooks\.json|requirements\.toml)"
     r"|\.gemini/settings[^/]*\.json"
 )
+# Names of such files by their folder, for globs.
+_CLIENT_FILES = {
+    ".claude": ("settings.json", "settings.local.json", "managed-settings.json"),
+    ".codex": ("config.toml", "hooks.json", "requirements.toml"),
+    ".gemini": ("settings.json",),
+}
 # The folder of a project, and Windows's short name for it.
 _OWN_FOLDER = re.compile(r"\.hearth|hearth~[0-9]+")
 # Variables of clients for another folder than the one in the home, with the files in it.
@@ -28,6 +36,16 @@ _CLIENT_VARIABLES = {
     "CLAUDE_CONFIG_DIR": ("settings.json", "settings.local.json"),
     "CODEX_HOME": ("config.toml", "hooks.json", "requirements.toml"),
 }
+# Words of a command with globs.
+_QUOTED = re.compile(r"\\.|'[^']*'|\"[^\"]*\"", re.DOTALL)
+_NO_GLOBS = dict.fromkeys(map(ord, "*?[]{}'\""))
+# Groups of bash and zsh, and sets of characters, which count as `*` and `?`.
+_GLOB_GROUP = re.compile(r"[@+?*!]\([^()\n]*\)|\([^()\s]*\|[^()\s]*\)")
+_GLOB_SET = re.compile(r"\[(?:\[:\w+:\]|[^\]\s])+\]")
+_GLOB_BREAKS = re.compile(r"[\s;&|<>()`'\"]+")
+_BRACE = re.compile(r"\{([^{}]*)\}")
+# Words that one word with braces may stand for; with more, each brace counts as `*`.
+_BRACES_LIMIT = 64
 _VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "APPDATA", "LOCALAPPDATA", *_CLIENT_VARIABLES)
 # Folders between that of all worktrees and each of them: profile and repository (`Places.worktrees`).
 _WORKTREE_DEPTH = 2
@@ -83,6 +101,40 @@ class ProtectedFiles:
             return any(root.startswith(above) for root in self._roots) or os.path.isdir(os.path.join(whole, ".hearth"))
         except (OSError, ValueError):
             return False
+
+    def may_match(self, glob: str) -> bool:
+        """Tell whether a word with globs might become a protected file's name: a quick look."""
+        return glob.startswith(("/", "~", "$", ".")) or "/." in glob or self._is_above
+
+    def match(self, glob: str, with_folders: bool) -> bool:
+        """Tell whether a shell may put a protected file's name in place of a word with `*` and `?`.
+
+        `with_folders`: folders that have one in them count too. Only a part that begins with a dot means a hidden file.
+        """
+        try:
+            parts = _folded(os.path.normpath(os.path.join(self._workspace, expanded(glob)))).split("/")
+        except (OSError, ValueError):
+            return False
+        if any(_fits(part, ".hearth") for part in parts):
+            return True
+        if any(_fits(parts[-1], folder) for folder in _CLIENT_FOLDERS) and with_folders:
+            return True
+        for folder, names in _CLIENT_FILES.items():
+            if _fits(parts[-2], folder) and any(_fits(parts[-1], name) for name in names):
+                return True
+        known = "/".join(itertools.takewhile(lambda part: "*" not in part and "?" not in part, parts))
+        if any(_is_in_worktree(known, root) for root in _worktrees(self._environment)):
+            return False
+        for root in (*self._roots, self._policy_path):
+            wanted = root.split("/")
+            if (with_folders or len(parts) >= len(wanted)) and all(map(_fits, parts, wanted)):
+                return True
+        return False
+
+    @cached_property
+    def _is_above(self) -> bool:
+        above = _folded(self._workspace).rstrip("/") + "/"
+        return any(root.startswith(above) for root in (*self._roots, self._policy_path))
 
     def _begins_with_link(self, path: str) -> bool:
         """Tell whether links may matter: the path is absolute, or its first part below the workspace exists."""
@@ -142,6 +194,46 @@ def with_variables(text: str) -> str:
     return text
 
 
+def candidates(word: str) -> Iterator[str]:
+    """Yield the paths that a word may name: itself, and the end of `--output=PATH`, `host:PATH`, `-oPATH`, `-xC/X`."""
+    if word:
+        yield word
+    for mark in "=:@":
+        if mark in word and word[-1] != mark:
+            yield word.rpartition(mark)[2]
+    if word.startswith("-") and not word.startswith("--") and len(word) > 2:
+        yield word[2:]
+        if "/" in word[3:]:
+            yield word[word.index("/", 2) :]
+
+
+def globs_in(text: str, is_inner: bool) -> Iterator[str]:
+    """Yield the words of a command that have globs, with `*` and `?` alone. `is_inner`: also those in quotes."""
+    if not is_inner:
+        text = _QUOTED.sub(lambda found: found[0].removeprefix("\\").translate(_NO_GLOBS), text)
+    text = _GLOB_SET.sub("?", _GLOB_GROUP.sub("*", text.replace("'", "").replace('"', "")))
+    for word in dict.fromkeys(_GLOB_BREAKS.split(text)):
+        if len(word) <= PATH_CHARACTERS_LIMIT and ("*" in word or "?" in word or "{" in word):
+            for single in _without_braces(word):
+                yield from candidates(single)
+
+
+def _without_braces(word: str) -> Iterator[str]:
+    """Yield the words that a word with braces stands for."""
+    waiting, count = [word], 1
+    while waiting:
+        single = waiting.pop()
+        brace = _BRACE.search(single)
+        if brace is None:
+            yield single
+            continue
+        options = brace[1].split(",") if "," in brace[1] else ["*"]
+        count += len(options) - 1
+        if count > _BRACES_LIMIT:
+            options = ["*"]
+        waiting.extend(single[: brace.start()] + option + single[brace.end() :] for option in options)
+
+
 def _has_trigger(folded: str) -> bool:
     """Tell whether a text has a part that every name of a protected file has. Other paths are not looked at further."""
     # A regular expression takes four times as long, and nearly every path of every call comes here.
@@ -186,6 +278,26 @@ def _worktrees(environment: tuple[str | None, ...]) -> tuple[str, ...]:
 def _is_in_worktree(folded: str, root: str) -> bool:
     """Tell whether a folded path is a worktree or in one: PROFILE/REPOSITORY/NAME below the folder of all."""
     return folded.startswith(root) and folded.count("/", len(root)) >= _WORKTREE_DEPTH
+
+
+def _fits(glob: str, name: str) -> bool:
+    """Tell whether one part of a path with `*` and `?` may be a name. Bounded, unlike a regular expression."""
+    if glob[:1] != name[:1] and (name[:1] == "." or glob[:1] not in ("*", "?")):
+        return False
+    at = begin = 0
+    star = -1
+    while begin < len(name):
+        if at < len(glob) and glob[at] == "*":
+            star, after = at, begin
+            at += 1
+        elif at < len(glob) and glob[at] in ("?", name[begin]):
+            at, begin = at + 1, begin + 1
+        elif star >= 0:
+            after += 1
+            at, begin = star + 1, after
+        else:
+            return False
+    return not glob[at:].strip("*")
 
 
 def _folded(path: str) -> str:

@@ -39,6 +39,23 @@ def refused(project: Path, policy_path: str, tool: str, server: str | None = Non
         "python3 -m pytest",
         "echo hearth > src/a.py",
         "vim src/settings.json",
+        "sed -i 's/.*/x/' src/a.py",
+        "sudo sed -i 's/foo .*/x/' src/a.py",
+        "cat src/a.py | sed 's/.*/x/' > out.py",
+        "rm -f src/*.pyc .*.swp",
+        "cp src/{a,b}.py ~/work/",
+        "cp -t src x*.py",
+        "cd ~/work && npm install > log",
+        "pip install --target=lib x",
+        "tar -xf x.tar -C src",
+        "tar --directory=src -xf x.tar",
+        "unzip x.zip -d src",
+        "echo 'see .hearth/policy.toml' && python3 -m pytest",
+        "echo hearth | sh",
+        "cat .hearth/policy.toml | sed 's/a/b/'",
+        "cat .hearth/policy.toml | python3 -m json.tool",
+        "gh pr create --title 'Document hearth add'",
+        "tmux new-session -d 'hearth status'",
     ],
 )
 def test_commands_that_change_no_protected_file_pass(project: Path, policy_path: str, command: str) -> None:
@@ -141,6 +158,8 @@ def test_reading_tools_are_not_guarded() -> None:
     assert not guard.is_guarded("files", "list_directory")
     assert guard.is_guarded("files", "write_file")
     assert guard.is_guarded("files", "spread")
+    assert guard.is_guarded("files", "search_replace")
+    assert guard.is_guarded("files", "read-and-write")
     assert guard.is_guarded(None, "Unheard")
 
 
