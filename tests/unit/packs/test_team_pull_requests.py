@@ -20,7 +20,7 @@ Git = Callable[..., str]
 # Writes what it was given into a file, and prints what `gh` prints.
 SHOW = """
 import json, os, sys
-variables = [name for name in os.environ if name.startswith("GIT_")]
+variables = sorted(name for name in os.environ if name.startswith(("GIT_", "GH_", "OPENAI_")))
 with open({path!r}, "w") as file:
     json.dump([sys.argv[1:], os.getcwd(), variables], file)
 print("Creating pull request for x into main", file=sys.stderr)
@@ -51,6 +51,8 @@ async def test_the_command_runs_in_the_agents_folder_and_its_url_is_recorded(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_DIR", "/elsewhere")
+    monkeypatch.setenv("GH_TOKEN", "forge")
+    monkeypatch.setenv("OPENAI_API_KEY", "model")
     seen = tmp_path / "seen"
     async with staged(tmp_path, *python(SHOW.format(path=str(seen)), *PLACEHOLDERS)) as stage:
         record = agent(stage, tree, tmp_path)
@@ -67,7 +69,7 @@ async def test_the_command_runs_in_the_agents_folder_and_its_url_is_recorded(
         words, folder, variables = json.loads(seen.read_text())
         assert words == ["--title", "--Fix {body}", f"--body={text}", "--base", "main", "--head", "fix"]
         assert os.path.realpath(folder) == os.path.realpath(record.cwd)
-        assert variables == ["GIT_TERMINAL_PROMPT"]
+        assert variables == ["GH_PROMPT_DISABLED", "GH_TOKEN", "GIT_TERMINAL_PROMPT"]
         [kept] = await stage.store.pull_requests(record.id)
         assert (kept.id, kept.agent_id, kept.title) == (found["id"], record.id, "--Fix {body}")
         assert (kept.url, kept.base) == (found["url"], "main")

@@ -1,7 +1,8 @@
 """Pull requests of agents: `file_pr` runs the command of `[team] file_pr` in the agent's folder, and records the URL.
 
 Words of the command may contain {title}, {body}, {base} and {branch}. No shell is involved: each placeholder stays
-within its word. The program gets the daemon's environment, without the variables of git.
+within its word. The program gets the few variables that a server gets, and those by which it knows its forge: git runs
+programs that the config of the agent's repository names, which must not see what else the daemon was started with.
 
 The call waits for less than clients do, and returns early with `attention` when something of another agent waits for
 its agent. The command goes on, and the same call again waits on: it is never run twice for one pull request.
@@ -10,7 +11,7 @@ its agent. The command goes on, and the same call again waits on: it is never ru
 import asyncio
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hearth.errors import HearthError
@@ -42,6 +43,9 @@ _PLACEHOLDER = re.compile(r"\{(title|body|base|branch)\}")
 _URL = re.compile(r"https?://[^\s\"'<>\x00-\x1f\x7f]+")
 _NUMBER = re.compile(r"/(?:pull|pulls|merge_requests|pull-requests)/(\d+)")
 _BRANCH = re.compile(r"[^-\s:\\^~?*\[][^\s:\\^~?*\[]*")
+# Variables of the daemon by which programs log in to forges and git servers.
+_PASSED_ON = ("GH_", "GITHUB_", "GITLAB_", "GLAB_", "GITEA_", "FORGEJO_", "BITBUCKET_")
+_PASSED_ON_ALONE = frozenset({"SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME"})
 # Questions of the program have no one to answer them.
 _ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GH_PROMPT_DISABLED": "1"}
 
@@ -168,9 +172,8 @@ def run(command: Sequence[str], record: AgentRecord, arguments: Arguments) -> tu
     if base == branch:
         raise ToolError(f"{branch!r} is the base branch itself; commit your work to a branch of its own first")
     words = expanded(command, {**arguments, "branch": branch, "base": base})
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _ENVIRONMENT
     try:
-        done = bounded_run.run(words, record.cwd, environment, COMMAND_SECONDS, COMMAND_OUTPUT_BYTES)
+        done = bounded_run.run(words, record.cwd, environment(os.environ), COMMAND_SECONDS, COMMAND_OUTPUT_BYTES)
     except HearthError as exc:
         raise ToolError(f"{exc}; a person sets `file_pr` in the table `[team]` of the config") from exc
     output = done.output.decode("utf-8", "replace")
@@ -180,6 +183,15 @@ def run(command: Sequence[str], record: AgentRecord, arguments: Arguments) -> tu
         tail = output.strip()[-SHOWN_CHARACTERS:]
         raise ToolError(f"`{command[0]}` failed with exit code {done.exit_code}\n{tail}".strip())
     return output, branch, base
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a program that files a pull request."""
+    from hearth.config import ServerSpec
+    from hearth.secrets.references import child_environment
+
+    own = {name: value for name, value in environ.items() if name.startswith(_PASSED_ON) or name in _PASSED_ON_ALONE}
+    return {**child_environment(ServerSpec(name="file_pr"), environ), **own, **_ENVIRONMENT}
 
 
 def expanded(command: Sequence[str], values: Arguments) -> list[str]:
