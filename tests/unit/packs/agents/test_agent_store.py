@@ -363,6 +363,21 @@ async def test_a_recipient_that_reads_nothing_gets_no_more(store: AgentStore, mo
     assert await store.messages("a1") == [*sent[1:3], sent[4]]
 
 
+async def test_a_sender_does_not_keep_the_messages_of_others_out(
+    store: AgentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "UNREAD_LIMIT", 4)
+    monkeypatch.setattr(rows, "SENDER_LIMIT", 2)
+    for content in ("one", "half a pair: \ud800"):
+        await store.add_message(TeamMessage(sender="x", recipient="a1", content=content))
+    with pytest.raises(Refused, match="a1 has 2 unread messages of x"):
+        await store.add_message(TeamMessage(sender="x", recipient="a1", content="three"))
+    for sender, recipient in (("xy", "a1"), ("y", "a1"), ("x", "a2")):
+        await store.add_message(TeamMessage(sender=sender, recipient=recipient, content="other"))
+    with pytest.raises(Refused, match="a1 has 4 unread messages;"):
+        await store.add_message(TeamMessage(sender="z", recipient="a1", content="last"))
+
+
 async def test_tasks_are_added_changed_and_listed(store: AgentStore) -> None:
     first = Task(subject="one", workspace="/w", description="✓")
     second = Task(subject="two", workspace="/w", status="completed")

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 # A lead that has not read so many messages reads none.
 UNREAD_LIMIT = 1000
+# Part of that for one sender, who must not keep the others' messages out.
+SENDER_LIMIT = 100
 # Messages that were read, and pull requests, are a history: the newest are kept.
 HISTORY_LIMIT = 1000
 # Above that a list of tasks is no plan any more; finished ones make room first.
@@ -36,7 +38,8 @@ def encode(record: object) -> bytes:
         # Half a surrogate pair, which has no place in JSON.
         import json
 
-        return json.dumps(msgspec.to_builtins(record), ensure_ascii=False).encode("utf-8", "replace")
+        found = json.dumps(msgspec.to_builtins(record), ensure_ascii=False, separators=(",", ":"))
+        return found.encode("utf-8", "replace")
 
 
 def _decoded(rows: Iterable[Sequence[Any]], kind: type[Kept]) -> list[Kept]:
@@ -152,14 +155,23 @@ def remove_notice(connection: "Connection", notice_id: str) -> None:
 
 def add_message(connection: "Connection", message: TeamMessage) -> None:
     """Insert a message. Raises Refused."""
-    counted = "SELECT count(*) FROM messages WHERE recipient = ? AND is_read = ?"
-    if connection.execute(counted, (message.recipient, 0)).fetchone()[0] >= UNREAD_LIMIT:
+    data = encode(message)
+    # A message's JSON begins with its sender.
+    theirs = encode({"sender": message.sender})[:-1]
+    counted = "SELECT count(*), sum(substr(data, 1, ?) = ?) FROM messages WHERE recipient = ? AND is_read = 0"
+    unread, own = connection.execute(counted, (len(theirs), theirs, message.recipient)).fetchone()
+    if (own or 0) >= SENDER_LIMIT:
+        raise Refused(
+            f"the message was not sent: {message.recipient} has {SENDER_LIMIT} unread messages of {message.sender};"
+            f" send it after some of them are read"
+        )
+    if unread >= UNREAD_LIMIT:
         raise Refused(
             f"the message was not sent: {message.recipient} has {UNREAD_LIMIT} unread messages;"
             f" send it after some of them are read"
         )
     connection.execute(
-        "INSERT INTO messages (id, recipient, data) VALUES (?, ?, ?)", (message.id, message.recipient, encode(message))
+        "INSERT INTO messages (id, recipient, data) VALUES (?, ?, ?)", (message.id, message.recipient, data)
     )
     connection.execute(
         """DELETE FROM messages WHERE number IN
