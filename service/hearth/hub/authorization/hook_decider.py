@@ -79,7 +79,9 @@ class HookDecider:
         asker = await self._identified(who, "", call.event)
         checks = self._guard.policy_for(asker.origin).stop_checks
         facts = self._facts(asker.agent) or stop_checks.NoFacts()
-        failed = await stop_checks.run(checks, asker.role, who.cwd, facts)
+        # An agent may have changed into a folder without work of its own, or say that it has.
+        folder = (asker.origin if asker.agent else None) or who.cwd
+        failed = await stop_checks.run(checks, asker.role, folder, facts)
         verdict = stop_checks.verdict(failed, call.stop_hook_active)
         self._recorder.event(asker, call.event, verdict.kind)
         return verdict

@@ -12,6 +12,7 @@ from hearth.hub.authorization.guard import Guard
 from hearth.hub.authorization.hook_decider import HookDecider
 from hearth.hub.authorization.hooks import HookCaller
 from hearth.hub.sessions import Session
+from hearth.policy import stop_checks
 from hearth.policy.hook_formats import HookCall, HookVerdict
 from hearth.policy.loader import parse
 from hearth.policy.stop_checks import NoFacts
@@ -165,3 +166,21 @@ async def test_the_stop_checks_of_an_agent_ask_what_the_daemon_knows_of_it(tmp_p
     found = await decider_of(stage, ProcessOwner([], "a1")).stop_verdict(who, call)
     assert (found.kind, found.reason) == ("block", "finish it: the task is not marked as done")
     assert (await decider_of(stage, ProcessOwner([])).stop_verdict(who, call)).kind == "allow"
+
+
+async def test_the_stop_checks_of_an_agent_look_at_its_own_folder(
+    stage: AgentStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+
+    async def run(checks: object, role: str, folder: str, facts: object) -> list[object]:
+        looked.append(folder)
+        return []
+
+    monkeypatch.setattr(stop_checks, "run", run)
+    stage.agents.add("a1", "dev", cwd="/work")
+    call = HookCall("claude", "stop", "x", "/elsewhere", None, None, b"", False)
+    who = HookCaller("claude", "x", 1, None, "/elsewhere")
+    for owner in (ProcessOwner([], "a1"), ProcessOwner([])):
+        await decider_of(stage, owner).stop_verdict(who, call)
+    assert looked == ["/work", "/elsewhere"]
