@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hearth.packs.agent_access import caller_of
+from hearth.packs.agents.identity.authority import caller_of
 from hearth.packs.agents.model import TITLE_CHARACTERS, AgentRecord
 from hearth.packs.agents.turn import on_one_line
 from hearth.upstreams import threads
 from hearth.upstreams.pack_api import Arguments, CallContext, Pack, PackTool, ToolError
 
 if TYPE_CHECKING:
-    from hearth.packs.agent_access import AgentServices
+    from hearth.packs import PackServices
 
 _HINTS = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 _TEXT = {"type": "string"}
@@ -34,7 +34,7 @@ class SelfIdPack(Pack):
         " the task, exactly once per task. In a worktree that Hearth made, call set_branch once, alongside set_title."
     )
 
-    def __init__(self, services: "AgentServices") -> None:
+    def __init__(self, services: "PackServices") -> None:
         self._services = services
         # Bounds of length are not in the schemas: a breach has its code, which a schema cannot give.
         title = {**_TEXT, "description": f"Title of your task, 1 to {TITLE_CHARACTERS} characters."}
@@ -90,6 +90,6 @@ class SelfIdPack(Pack):
         return branch
 
 
-def create(services: "AgentServices") -> SelfIdPack:
+def create(services: "PackServices") -> SelfIdPack:
     """Make the pack."""
     return SelfIdPack(services)

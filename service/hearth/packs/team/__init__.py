@@ -17,7 +17,7 @@ from hearth.packs.team.tasks import Tasks
 from hearth.upstreams.pack_api import Pack
 
 if TYPE_CHECKING:
-    from hearth.packs.agent_access import AgentServices
+    from hearth.packs import PackServices
 
 
 class TeamPack(Pack):
@@ -28,7 +28,7 @@ class TeamPack(Pack):
         " instructions of the user. Complete your tasks, and report with notify_parent, before you end."
     )
 
-    def __init__(self, services: "AgentServices") -> None:
+    def __init__(self, services: "PackServices") -> None:
         self._pull_requests = PullRequests(services)
         self._questions = HumanQuestions(services)
         parts = (Messages(services), Tasks(services), self._pull_requests, self._questions)
@@ -44,6 +44,6 @@ class TeamPack(Pack):
         return self._pull_requests.is_busy
 
 
-def create(services: "AgentServices") -> TeamPack:
+def create(services: "PackServices") -> TeamPack:
     """Make the pack."""
     return TeamPack(services)

@@ -15,7 +15,7 @@ from hearth.upstreams.pack_api import Arguments, CallContext, PackTool, ToolErro
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hearth.packs.agent_access import AgentServices
+    from hearth.packs import PackServices
 
 # About eight thousand tokens; a longer text belongs in a file.
 CONTENT_CHARACTERS = 32_000
@@ -45,7 +45,7 @@ _MESSAGE = schemas.result(
 class Messages:
     """Tools for messages."""
 
-    def __init__(self, services: "AgentServices") -> None:
+    def __init__(self, services: "PackServices") -> None:
         self._services = services
 
     def tools(self) -> tuple[PackTool, ...]:

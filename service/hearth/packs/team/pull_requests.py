@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hearth.errors import HearthError
-from hearth.packs.agent_access import caller_of
+from hearth.packs.agents.identity.authority import caller_of
 from hearth.packs.agents.model import AgentRecord, PullRequest
 from hearth.packs.team import schemas
 from hearth.packs.team.schemas import FLAG, TEXT_OR_NULL
@@ -23,7 +23,7 @@ from hearth.upstreams import threads
 from hearth.upstreams.pack_api import Arguments, CallContext, PackTool, ToolError
 
 if TYPE_CHECKING:
-    from hearth.packs.agent_access import AgentServices
+    from hearth.packs import PackServices
 
 TITLE_CHARACTERS = 256
 # The system's limit for one word of a command is 128 KiB on Linux.
@@ -60,7 +60,7 @@ class Filing(NamedTuple):
 class PullRequests:
     """Tool for pull requests."""
 
-    def __init__(self, services: "AgentServices") -> None:
+    def __init__(self, services: "PackServices") -> None:
         self._services = services
         # By the agent's id; a finished one until the agent has its outcome.
         self._filings: dict[str, Filing] = {}

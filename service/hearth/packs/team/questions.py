@@ -15,7 +15,7 @@ from hearth.errors import Refused
 from hearth.hub.authorization.pending import Approver, Asker, PendingCall, Settlement
 from hearth.hub.sessions import agent_principal
 from hearth.masking import escaped
-from hearth.packs.agent_access import caller_of
+from hearth.packs.agents.identity.authority import caller_of
 from hearth.packs.agents.model import AgentRecord
 from hearth.packs.team import schemas
 from hearth.packs.team.schemas import TEXT, TEXT_OR_NULL
@@ -24,7 +24,7 @@ from hearth.wire import json
 
 if TYPE_CHECKING:
     from hearth.hub.authorization.pending import Pending
-    from hearth.packs.agent_access import AgentServices
+    from hearth.packs import PackServices
 
 # Below the minute after which clients give up on a call.
 WAIT_SECONDS = 45.0
@@ -105,7 +105,7 @@ class HumanQuestion(PendingCall):
 class HumanQuestions:
     """Tool for questions."""
 
-    def __init__(self, services: "AgentServices") -> None:
+    def __init__(self, services: "PackServices") -> None:
         self._services = services
         self._settled: dict[Key, HumanQuestion] = {}
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hearth.packs.agent_access import caller_of
+from hearth.packs.agents.identity.authority import caller_of
 from hearth.packs.agents.model import AgentRecord
 from hearth.packs.team.schemas import one_line
 from hearth.upstreams.pack_api import CallContext, ToolError
 
 if TYPE_CHECKING:
-    from hearth.packs.agent_access import AgentServices
+    from hearth.packs import PackServices
 
 PARENT = "parent"
 # Members in an error message; a team has seldom more.
@@ -28,7 +28,7 @@ class Roster:
         }
 
     @classmethod
-    def of(cls, services: "AgentServices", context: CallContext) -> "Roster":
+    def of(cls, services: "PackServices", context: CallContext) -> "Roster":
         """Return the team of the agent that calls a tool. Raises ToolError."""
         return cls(caller_of(services, context), [each.record for each in services.agents().agents.values()])
 

@@ -19,7 +19,7 @@ from hearth.packs.team.schemas import TEXT, TEXT_OR_NULL, one_line, untrusted
 from hearth.upstreams.pack_api import Arguments, CallContext, PackTool, ToolError
 
 if TYPE_CHECKING:
-    from hearth.packs.agent_access import AgentServices
+    from hearth.packs import PackServices
 
 SUBJECT_CHARACTERS = 200
 DESCRIPTION_CHARACTERS = 20_000
@@ -50,7 +50,7 @@ _ONE = schemas.result(task=schemas.result(**_LISTED["properties"], description=T
 class Tasks:
     """Tools for tasks."""
 
-    def __init__(self, services: "AgentServices") -> None:
+    def __init__(self, services: "PackServices") -> None:
         self._services = services
         # Two agents must not both find a task without an owner.
         self._alone = asyncio.Lock()

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hearth.errors import Refused
 from hearth.packs.agents.providers import never_asks
+from hearth.upstreams.pack_api import CallContext, ToolError
 
 if TYPE_CHECKING:
     from hearth.hub.sessions import Session
+    from hearth.packs import PackServices
     from hearth.packs.agents.model import AgentRecord
     from hearth.packs.agents.providers import Provider
 
@@ -131,3 +133,17 @@ def _level(provider: "Provider", mode: str) -> int | None:
     if never_asks(provider, mode):
         return level if level is not None and level >= _NEVER else _FULL
     return level
+
+
+def caller_of(services: "PackServices", context: CallContext) -> "AgentRecord":
+    """Return the agent that calls a tool. Raises ToolError unless its session's token proves who it is."""
+    session = services.hub.sessions.get(context.session_id or "")
+    agent_id = session.proven[1] if session else None
+    if agent_id is None:
+        raise ToolError("NOT_ALLOWED: this tool is for agents that Hearth runs; the token of each proves who it is")
+    agent = services.agents().agents.get(agent_id)
+    if agent is None:
+        raise ToolError(f"Agent {agent_id} not found")
+    if agent.record.status == "closed":
+        raise ToolError(f"NOT_ALLOWED: agent {agent_id} is closed")
+    return agent.record
