@@ -19,9 +19,9 @@ and json are imported by the first use, because they cost the daemon's start 10 
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hearth.errors import FileAccessError
 from hearth.host import private_files
@@ -118,10 +118,17 @@ class Chain:
         self._key = key
         self._digest = hmac.digest
         self._encode = json.JSONEncoder(separators=(",", ":")).encode
+        self._quoted: Callable[[str], str] = json.encoder.encode_basestring_ascii
 
     def link(self, previous: bytes, seq: int, values: Sequence[object]) -> bytes:
         """Return the hash of a row. Raises TypeError for values that no row of this table has, such as bytes."""
         return self._digest(self._key, previous + self._encode((seq, *values)).encode(), "sha256")
+
+    def link_written(self, previous: bytes, seq: int, values: Sequence[Any]) -> bytes:
+        """Do the same for values of `row_values`, in half the time: their types are known."""
+        texts = ",".join(map(self._quoted, values[1:-1]))
+        duration = "null" if values[-1] is None else repr(values[-1])
+        return self._digest(self._key, previous + f"[{seq},{values[0]!r},{texts},{duration}]".encode(), "sha256")
 
     def header_mac(self, header: SegmentHeader) -> bytes:
         """Return the authentication code of a header."""
@@ -131,10 +138,22 @@ class Chain:
 
 def row_values(entry: AuditEntry) -> list[object]:
     """Return the values of an entry's row: texts bounded and encodable, numbers finite."""
-    values: list[object] = [_text(value) for value in entry]
+    texts: Sequence[object] = entry[1:-1]
+    if not _is_plain(texts):
+        texts = list(map(_text, texts))
+    values: list[object] = [0.0, *texts, None]
     values[0] = float(entry.time) if isfinite(entry.time) else 0.0
     values[-1] = float(entry.duration) if entry.duration is not None and isfinite(entry.duration) else None
     return values
+
+
+def _is_plain(texts: Sequence[object]) -> bool:
+    """Tell whether all are short texts in ASCII, as nearly all are."""
+    try:
+        joined = "".join(texts)  # type: ignore[arg-type]  # others raise
+    except TypeError:
+        return False
+    return len(joined) <= TEXT_LIMIT_CHARACTERS and joined.isascii()
 
 
 def _text(value: object) -> str:

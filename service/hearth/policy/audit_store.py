@@ -59,11 +59,13 @@ class AuditStore:
         try:
             connection = self._begin(durable)
             seq, last = self._last_row(connection)
+            rows = []
             for entry in (*self._truncation(seq, last), *entries):
                 values = audit_files.row_values(entry)
                 seq += 1
                 last = self._link(last, seq, values)
-                connection.execute(audit_files.INSERT, (seq, *values, last))
+                rows.append((seq, *values, last))
+            connection.executemany(audit_files.INSERT, rows)
             connection.execute("COMMIT")
         except (sqlite_error, OSError, FileAccessError) as exc:
             self.close()
@@ -170,7 +172,7 @@ class AuditStore:
 
     def _link(self, previous: bytes, seq: int, values: Sequence[object]) -> bytes:
         assert self._chain is not None  # `_open` has made it
-        return self._chain.link(previous, seq, values)
+        return self._chain.link_written(previous, seq, values)
 
     def _truncation(self, seq: int, last: bytes) -> list[AuditEntry]:
         """Return the row that says that rows were removed from the end, if the last one is not the expected one."""

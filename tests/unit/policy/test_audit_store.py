@@ -5,8 +5,11 @@ import shutil
 import sqlite3
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hearth.errors import FileAccessError
 from hearth.policy import audit_files, audit_reading, audit_store
@@ -306,3 +309,14 @@ def test_no_temporary_file_is_left(folder: Path) -> None:
     assert {name for name in os.listdir(folder) if name not in known and not name.endswith(".sqlite")} <= {
         f"{path.name}{suffix}" for path in segments(folder) for suffix in ("-wal", "-shm")
     }
+
+
+_VALUES = st.text(max_size=8) | st.sampled_from(["\ud800", "x" * 3000, "\x7f\u2028", '"\\'])
+
+
+@given(st.floats(), st.lists(_VALUES, min_size=13, max_size=13), st.none() | st.floats())
+def test_a_row_has_the_hash_that_a_reader_computes(time: float, texts: list[str], duration: float | None) -> None:
+    kind: Any = texts[0]
+    values = audit_files.row_values(AuditEntry(time, kind, *texts[1:], duration=duration))
+    chain = audit_files.Chain(b"k" * audit_files.KEY_BYTES)
+    assert chain.link_written(audit_files.NO_HASH, 7, values) == chain.link(audit_files.NO_HASH, 7, values)
