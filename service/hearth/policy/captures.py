@@ -87,7 +87,7 @@ class Surroundings:
     def real(self) -> str | None:
         """Workspace with every link resolved; None if there is none."""
         if self._real is None and self.workspace is not None:
-            self._real = real_path(self.workspace)
+            self._real = _real_folder(self.workspace)
         return self._real
 
     def resolve(self, path: str) -> str:
@@ -104,7 +104,7 @@ class Surroundings:
             real = self.real
             if real is None:
                 raise NoMatch("the folder that paths are relative to is not known")
-            if is_inside(real_path(paths.home_dir()), real):
+            if is_inside(_real_folder(paths.home_dir()), real):
                 raise NoMatch("the workspace is the home folder or above it, which is too much for a grant")
             self._root = real
         return self._root
@@ -135,6 +135,21 @@ def real_path(path: str, real: str | None = None) -> str:
             # Nor can anything below it be looked at, so that nothing more is resolved.
             break
     return path
+
+
+def _real_folder(path: str) -> str:
+    """Return the same for a folder: looked up again if another folder is there now."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return real_path(path)
+    return _real_of(path, found.st_dev, found.st_ino)
+
+
+@lru_cache(maxsize=256)
+def _real_of(path: str, device: int, inode: int) -> str:
+    # The other arguments tell one folder of that name from the next.
+    return real_path(path)
 
 
 def _remotes_of(folder: str) -> frozenset[str]:

@@ -290,7 +290,7 @@ def decoded(arguments: bytes | None) -> dict[str, Any]:
     if len(arguments) > ARGUMENTS_LIMIT_BYTES:
         raise _Unreadable(f"have over {ARGUMENTS_LIMIT_BYTES} bytes")
     try:
-        found = _DECODER.decode(arguments.decode("utf-8"))
+        found = _decode(arguments.decode("utf-8"))
     except _Unreadable:
         raise
     except (ValueError, RecursionError):
@@ -309,6 +309,14 @@ def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> object:
     raise _Unreadable(f"have {name}, which is not JSON")
+
+
+def _decode(text: str) -> object:
+    """Decode a JSON text, without the look for blanks around it where there are none. Raises ValueError."""
+    if not text.startswith("{"):
+        return _DECODER.decode(text)
+    found, end = _DECODER.raw_decode(text)
+    return found if end == len(text) else _DECODER.decode(text)
 
 
 # Made once: `json.loads` makes one for every text.

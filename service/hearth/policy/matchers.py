@@ -348,7 +348,7 @@ def _value_of(item: Capture, plain: str, around: Surroundings) -> str:
     if item.kind != "text":
         return item.take(plain, around)
     # A message has lines, and may begin with a dash: no shell reads it.
-    KINDS["text"](plain.translate(_LINE_ENDS), around)
+    KINDS["text"](plain if plain.isprintable() else plain.translate(_LINE_ENDS), around)
     return plain
 
 

@@ -10,8 +10,9 @@ import itertools
 import os
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
+from typing import Any
 
 from hearth import paths
 from hearth.policy.captures import PATH_CHARACTERS_LIMIT, Surroundings
@@ -47,6 +48,9 @@ _BRACE = re.compile(r"\{([^{}]*)\}")
 # Words that one word with braces may stand for; with more, each brace counts as `*`.
 _BRACES_LIMIT = 64
 _VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "APPDATA", "LOCALAPPDATA", *_CLIENT_VARIABLES)
+# The environment in bytes, where there is one: half the time of the other, which encodes names and decodes values.
+_ENVIRONMENT: Mapping[Any, object] = getattr(os, "environb", os.environ)
+_KEYS = tuple(map(os.fsencode, _VARIABLES)) if os.supports_bytes_environ else _VARIABLES
 # Folders between that of all worktrees and each of them: profile and repository (`Places.worktrees`).
 _WORKTREE_DEPTH = 2
 
@@ -57,9 +61,7 @@ class ProtectedFiles:
     def __init__(self, around: Surroundings, policy_path: str) -> None:
         self._around = around
         self._workspace = around.workspace or os.path.abspath(os.sep)
-        self._policy_path = _folded(policy_path)
-        name = os.path.basename(policy_path).casefold()
-        self._other_name = None if _has_trigger(name) else name
+        self._policy_path, self._other_name = _policy_names(policy_path)
 
     @cached_property
     def has_workspace(self) -> bool:
@@ -73,7 +75,7 @@ class ProtectedFiles:
             whole = os.path.join(self._workspace, expanded(path))
             if self.may_include(whole) and self._is_inside(os.path.normpath(whole)):
                 return True
-            return through_links and self._begins_with_link(path) and self._is_inside(self._resolved(whole))
+            return through_links and self._is_inside(self._resolved(whole))
         except (OSError, ValueError):  # a NUL, or half of a surrogate pair
             return False
 
@@ -136,14 +138,6 @@ class ProtectedFiles:
         above = _folded(self._workspace).rstrip("/") + "/"
         return any(root.startswith(above) for root in (*self._roots, self._policy_path))
 
-    def _begins_with_link(self, path: str) -> bool:
-        """Tell whether links may matter: the path is absolute, or its first part below the workspace exists."""
-        if os.path.isabs(path) or path.startswith(("~", "$", "..")):
-            return True
-        first = path.replace(os.sep, "/").partition("/")[0]
-        found = os.path.join(self._workspace, first)
-        return os.path.islink(found) if first == path else os.path.lexists(found)
-
     def _is_inside(self, whole: str) -> bool:
         folded = _folded(whole)
         if folded == self._policy_path:
@@ -168,8 +162,8 @@ class ProtectedFiles:
             return path
 
     @property
-    def _environment(self) -> tuple[str | None, ...]:
-        return tuple(map(os.environ.get, _VARIABLES))
+    def _environment(self) -> tuple[object, ...]:
+        return tuple(map(_ENVIRONMENT.get, _KEYS))
 
 
 def expanded(path: str) -> str:
@@ -234,6 +228,13 @@ def _without_braces(word: str) -> Iterator[str]:
         waiting.extend(single[: brace.start()] + option + single[brace.end() :] for option in options)
 
 
+@lru_cache(maxsize=64)
+def _policy_names(path: str) -> tuple[str, str | None]:
+    """Return the path of a policy as it is compared, and its name if that has none of the usual parts."""
+    name = os.path.basename(path).casefold()
+    return _folded(path), None if _has_trigger(name) else name
+
+
 def _has_trigger(folded: str) -> bool:
     """Tell whether a text has a part that every name of a protected file has. Other paths are not looked at further."""
     # A regular expression takes four times as long, and nearly every path of every call comes here.
@@ -256,7 +257,7 @@ def _real(path: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def _roots(environment: tuple[str | None, ...]) -> tuple[str, ...]:
+def _roots(environment: tuple[object, ...]) -> tuple[str, ...]:
     """Return the folders of Hearth, and the files of clients that a variable has moved, as `_folded` makes them.
 
     `environment` has the variables that they depend on: a daemon's do not change, a test's do.
@@ -269,7 +270,7 @@ def _roots(environment: tuple[str | None, ...]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=8)
-def _worktrees(environment: tuple[str | None, ...]) -> tuple[str, ...]:
+def _worktrees(environment: tuple[object, ...]) -> tuple[str, ...]:
     """Return the folder of the worktrees, with and without its links; `environment` is as for `_roots`."""
     path = os.path.join(paths.state_dir(), "worktrees")
     return _folded(path) + "/", _folded(_real(path)) + "/"
