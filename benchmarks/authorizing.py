@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from statistics import fmean
 
 from chain import ECHO, HEARTH, HearthChain, wait_until
-from client import request
+from client import ARGUMENTS, request
 from measure import Action
 from stage import Child, Stage
 
@@ -26,20 +26,78 @@ tool = "echo__add"
 decide = "ask_human"
 """
 WITHOUT_AUDIT = "\n[audit]\nenabled = false\n"
+# The same with a permission that looks at the arguments.
+GRANTING = (
+    POLICY.replace('tools = ["**"]', 'tools = ["**"]\ngrants = ["say"]')
+    + """
+[permissions.say]
+tool = "echo__echo"
+arguments = { text = "{text}", "path?" = "{path}" }
+"""
+)
+# Arguments as a tool that writes files has them.
+LONG = {"path": "src/module.py", "text": "import os  # see src/a.py and https://example.org/docs/page.html\n" * 62}
+NAMED = {"path": "docs/benchmarks.md", "text": "what is said is said again"}
 # Approvals that wait, and the sessions that asked: one may have 20 of them at most.
 WAITING, ASKERS = 100, 10
 # Chains that are the same differ by a twentieth, for as long as their processes live.
 TWINS = 8
+# Of those whose calls take longer, or that are measured for longer.
+FEWER_TWINS = 4
+# The writer of the audit log comes four times a second: its work is in each sample.
+AUDITED_SECONDS = 1.0
 
 
-def policy_actions(stage: Stage, calls: int) -> dict[str, Action]:
-    """One call after another without a policy file, under a policy that allows it, and the same without audit."""
-    policies = {"no policy": None, "allowed": POLICY, "allowed, no audit": POLICY + WITHOUT_AUDIT}
-    with on_one_core():
-        return {
-            name: together([ready(chain(stage, f"{name[-6:]}-{index}", policy)) for index in range(TWINS)], calls)
-            for name, policy in policies.items()
-        }
+class PolicyChains:
+    """Chains under one policy each, made when they are first needed, and used by several groups."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._found: dict[str, list[Child]] = {}
+
+    def under(self, name: str, policy: str | None, count: int) -> list[Child]:
+        """Return so many clients, each before a daemon of its own."""
+        found = self._found.setdefault(name, [])
+        with on_one_core():
+            while len(found) < count:
+                found.append(ready(chain(self._stage, f"{name}-{len(found)}", policy)))
+        return found[:count]
+
+
+def policy_actions(chains: PolicyChains, calls: int) -> dict[str, Action]:
+    """One call after another without a policy file, and under a policy that allows it by its name."""
+    return {
+        "no policy": together(chains.under("free", None, TWINS), calls),
+        "allowed": together(chains.under("allowed", POLICY, TWINS), calls),
+    }
+
+
+def policy_text_actions(chains: PolicyChains, calls: int) -> dict[str, Action]:
+    """The same with a path and 4 KB of text, which are searched for protected files."""
+    return {
+        "no policy": together(chains.under("free", None, FEWER_TWINS), calls, LONG),
+        "allowed": together(chains.under("allowed", POLICY, FEWER_TWINS), calls, LONG),
+    }
+
+
+def policy_grant_actions(chains: PolicyChains, calls: int) -> dict[str, Action]:
+    """The same where a permission looks at the arguments, with a path in them and without."""
+    free = chains.under("free", None, FEWER_TWINS)
+    granted = chains.under("granted", GRANTING, FEWER_TWINS)
+    return {
+        "no policy": together(free, calls),
+        "granted": together(granted, calls),
+        "no policy, path": together(free, calls, NAMED),
+        "granted, path": together(granted, calls, NAMED),
+    }
+
+
+def audit_actions(chains: PolicyChains) -> dict[str, Action]:
+    """Calls per second under the policy for long enough that rows are written meanwhile, and the same without audit."""
+    return {
+        "audited": in_turn(chains.under("allowed", POLICY, FEWER_TWINS)),
+        "no audit": in_turn(chains.under("unaudited", POLICY + WITHOUT_AUDIT, FEWER_TWINS)),
+    }
 
 
 def pending_actions(stage: Stage, calls: int) -> dict[str, Action]:
@@ -78,12 +136,24 @@ def on_one_core() -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def together(children: list[Child], calls: int) -> Action:
+def together(children: list[Child], calls: int, arguments: dict[str, str] = ARGUMENTS) -> Action:
     """One call after another on each of some chains that are the same; the mean of their medians."""
 
     def run() -> float:
         with on_one_core():
-            return fmean(child.client.median_call_us(HearthChain.tool, calls) for child in children)
+            return fmean(
+                child.client.median_call_us(HearthChain.tool, calls, arguments=arguments) for child in children
+            )
+
+    return run
+
+
+def in_turn(children: list[Child]) -> Action:
+    """Calls per second, one after the other, on each of some chains that are the same; the mean."""
+
+    def run() -> float:
+        with on_one_core():
+            return fmean(child.client.calls_in_turn_per_second(HearthChain.tool, AUDITED_SECONDS) for child in children)
 
     return run
 

@@ -1,21 +1,29 @@
-"""What is measured and what it must stay within: the groups of actions and the lines of the table."""
+"""What is measured: the groups of actions."""
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cache
 from time import perf_counter_ns
 
 from auditing import durable_actions, record_actions, write_actions
-from authorizing import WAITING, pending_actions, policy_actions
+from authorizing import (
+    PolicyChains,
+    audit_actions,
+    pending_actions,
+    policy_actions,
+    policy_grant_actions,
+    policy_text_actions,
+)
 from chain import BOTH_ERAS, ECHO, FLOODING, MODERN, PYTHON, SWIFT, HearthChain, SocatChain, wait_until
 from client import INITIALIZE, ChainError, request
-from deciding import RULES, decision_actions
-from driving import RECORDS, agent_actions, record_memory_actions
+from deciding import decision_actions
+from driving import agent_actions, record_memory_actions
 from driving import flood_actions as agent_flood_actions
 from hooking import hook_actions
-from measure import Action, Group, Line, milliseconds
-from searching import TOOLS, find_actions, index_actions, question_actions
+from measure import Action, Group, milliseconds
+from searching import find_actions, index_actions, question_actions
 from stage import Child, Stage, resident_mb
 
 # Sizes of a run: enough for a steady median on a noisy machine, and about a minute in all.
@@ -26,10 +34,13 @@ CROWD, SLOW = 20, 5
 # Three of it never come.
 KNOWN = CROWD - 3
 CALL_ROUNDS, CALLS_PER_ROUND = 20, 300
-# Each on three chains.
+# Each on some chains that are the same.
 POLICY_ROUNDS, POLICY_CALLS = 30, 100
 PIPELINE_ROUNDS, PIPELINED_CALLS = 9, 8000
 INDEX_ROUNDS = 11
+DECISION_ROUNDS = 7
+# Each is a second.
+FLOOD_ROUNDS = 7
 AUDIT_ROUNDS = 7
 SESSIONS = 10
 WARMUP_ROUNDS = 2
@@ -37,89 +48,72 @@ MEMORY_CALLS = 200
 # As it is listed, of the server that speaks both eras.
 BOTH_TOOL = "echo__count"
 
-LINES = [
-    Line("first answer, daemon warm, printed command", "start", "printed", "python -I -S -c pass", 1.6),
-    Line("first answer, daemon warm, `hearth bridge`", "start", "typed", "python -I -S -c pass", 4.0),
-    Line("first answer, no daemon running", "start", "cold", 'python -c "import asyncio"', 2.2),
-    Line(f"lists of {CROWD} servers, 8 slow or dead, warm", "lists", "crowd, warm", "one fast, warm", 3.0),
-    Line(f"lists of {CROWD} servers, 8 slow or dead, no daemon", "lists", "crowd, cold", "one fast, cold", 3.0),
-    Line("one call after another, p50", "call", "hearth", "socat", 1.7),
-    Line("pipelined calls", "pipeline", "hearth", "socat", 0.45, at_most=False),
-    Line("pipelined calls, upstream that costs almost nothing", "swift", "hearth", "socat", None),
-    Line("legacy client, modern server, p50", "eras", "translated", "same era", 1.5),
-    Line("one call after another beside a server that floods, p50", "flood", "flooded", "quiet", 5.0),
-    Line(
-        "legacy client beside a modern one, one process, p50",
-        "both",
-        "legacy, one process",
-        "legacy, own process",
-        1.15,
-    ),
-    Line(
-        "modern client beside a legacy one, one process, p50",
-        "both",
-        "modern, one process",
-        "modern, own process",
-        1.15,
-    ),
-    Line("server of both eras, clients of both, resident", "both memory", "one process", "a process for each era", 0.6),
-    Line(f"index of {TOOLS:,} tools, CPU", "index", "build", None, 100.0),
-    Line(f"a question to {TOOLS:,} tools, its words not asked for before, p50", "question", "first", None, 1.0),
-    Line(f"the same again, p50 of {TOOLS:,} tools", "question", "again", None, 1.0),
-    Line(f"`find_tools` over {TOOLS:,} tools, p50", "find", "find_tools", "direct call", 4.0),
-    Line("`hearth hook`, spawn to exit, decided", "hook", "decided", "python -I -S -c pass", 2.5),
-    Line("`hearth hook`, spawn to exit, no policy", "hook", "no policy", "python -I -S -c pass", 2.0),
-    Line("audit, an entry of the event loop", "audit entry", "record", None, 5.0),
-    Line("audit, a row of the writer, CPU", "audit row", "row", None, 40.0),
-    Line("audit, a decision until it is on the disk, p50", "audit decision", "decision", "two synced files", 6.0),
-    Line(f"a decision by a tool's name among {RULES} rules, CPU", "decision", "name", None, 10.0),
-    Line("a decision about a shell command, CPU", "decision", "command", None, 200.0),
-    Line("a decision about a path, CPU", "decision", "path", None, 200.0),
-    Line("one call after another under a policy, audited, p50", "policy", "allowed", "no policy", 1.1),
-    Line("audit of one call after another, p50", "policy", "allowed", "allowed, no audit", 1.1),
-    Line(f"one call after another beside {WAITING} that wait for approval, p50", "pending", "waiting", "none", 1.1),
-    Line("`create_agent` of an echo agent, first chunk", "agents", "create_agent", "direct", 1.5),
-    Line("prompt to an agent beside 10,000 updates a second", "agents flood", "among updates", "alone", 1.5),
-    Line(f"{RECORDS} idle agents on record, resident in the daemon", "agent records", "idle", None, 2.0),
-    Line("bridge, resident", "memory", "bridge", None, 11.0),
-    Line(f"daemon, resident, 1 upstream, {SESSIONS} sessions", "memory", "daemon", None, 30.0),
-]
+
+def groups(stage: Stage, names: Collection[str]) -> dict[str, Group]:
+    """The groups of these names, over chains that are up and have answered. No others are built."""
+    makers = group_makers(stage)
+    return {name: make() for name, make in makers.items() if name in names}
 
 
-def groups(stage: Stage) -> dict[str, Group]:
-    """All groups, over chains that are up and have answered."""
-    warm, cold = HearthChain(stage, "warm", ECHO), HearthChain(stage, "cold", ECHO)
-    hearth, socat = attached(warm), attached(SocatChain(stage, "socat", ECHO))
-    swift = {
-        "hearth": attached(HearthChain(stage, "swift", SWIFT)),
-        "socat": attached(SocatChain(stage, "swift-socat", SWIFT)),
-    }
-    plain = {"hearth": hearth, "socat": socat}
-    one, two = both_eras(stage, "both-one", 1), both_eras(stage, "both-two", 2, era='"client"')
+def group_makers(stage: Stage) -> dict[str, Callable[[], Group]]:
+    """How each group is built. What several of them use is built by the first."""
+
+    @cache
+    def warm() -> HearthChain:
+        return HearthChain(stage, "warm", ECHO)
+
+    @cache
+    def plain() -> dict[str, End]:
+        return {"hearth": attached(warm()), "socat": attached(SocatChain(stage, "socat", ECHO))}
+
+    @cache
+    def both() -> tuple[BothEras, BothEras]:
+        return both_eras(stage, "both-one", 1), both_eras(stage, "both-two", 2, era='"client"')
+
+    def swift() -> dict[str, End]:
+        chains = {"hearth": HearthChain(stage, "swift", SWIFT), "socat": SocatChain(stage, "swift-socat", SWIFT)}
+        return {name: attached(chain) for name, chain in chains.items()}
+
+    def start() -> dict[str, Action]:
+        plain()  # its daemon is the warm one
+        return start_actions(stage, warm(), HearthChain(stage, "cold", ECHO))
+
+    def of(
+        unit: str, actions: Callable[[], dict[str, Action]], rounds: int, warmup: int = WARMUP_ROUNDS
+    ) -> Callable[[], Group]:
+        return lambda: Group(unit, actions(), rounds, warmup)
+
+    def each(action: Callable[[End], Action], ends: Callable[[], dict[str, End]]) -> Callable[[], dict[str, Action]]:
+        return lambda: {name: action(end) for name, end in ends().items()}
+
+    chains = PolicyChains(stage)
     return {
-        "start": Group("ms", start_actions(stage, warm, cold), START_ROUNDS, WARMUP_ROUNDS),
-        "lists": Group("ms", list_actions(stage), LIST_ROUNDS, WARMUP_ROUNDS),
-        "call": Group("µs", {name: caller(end) for name, end in plain.items()}, CALL_ROUNDS, WARMUP_ROUNDS),
-        "pipeline": Group("calls/s", {name: piper(end) for name, end in plain.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS),
-        "swift": Group("calls/s", {name: piper(end) for name, end in swift.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS),
-        "eras": Group("µs", era_actions(HearthChain(stage, "eras", MODERN)), CALL_ROUNDS, WARMUP_ROUNDS),
-        "flood": Group("µs", flood_actions(stage), CALL_ROUNDS, WARMUP_ROUNDS),
-        "both": Group("µs", both_actions(one, two), CALL_ROUNDS, WARMUP_ROUNDS),
-        "both memory": Group("MB", both_memory_actions(one, two), rounds=3, warmup=0),
-        "index": Group("ms", index_actions(), INDEX_ROUNDS, WARMUP_ROUNDS),
-        "question": Group("ms", question_actions(), INDEX_ROUNDS, WARMUP_ROUNDS),
-        "find": Group("µs", find_actions(stage), CALL_ROUNDS, WARMUP_ROUNDS),
-        "hook": Group("ms", hook_actions(stage), START_ROUNDS, WARMUP_ROUNDS),
-        "audit entry": Group("µs", record_actions(stage), AUDIT_ROUNDS, WARMUP_ROUNDS),
-        "audit row": Group("µs", write_actions(stage), AUDIT_ROUNDS, WARMUP_ROUNDS),
-        "audit decision": Group("ms", durable_actions(stage), AUDIT_ROUNDS, WARMUP_ROUNDS),
-        "decision": Group("µs", decision_actions(stage), INDEX_ROUNDS, WARMUP_ROUNDS),
-        "policy": Group("µs", policy_actions(stage, POLICY_CALLS), POLICY_ROUNDS, WARMUP_ROUNDS),
-        "pending": Group("µs", pending_actions(stage, POLICY_CALLS), POLICY_ROUNDS, WARMUP_ROUNDS),
-        "agents": Group("ms", agent_actions(stage), START_ROUNDS, WARMUP_ROUNDS),
-        "agents flood": Group("ms", agent_flood_actions(stage), LIST_ROUNDS, WARMUP_ROUNDS),
-        "agent records": Group("MB", record_memory_actions(stage), rounds=3, warmup=0),
-        "memory": Group("MB", memory_actions(stage), rounds=3, warmup=0),
+        "start": of("ms", start, START_ROUNDS),
+        "lists": of("ms", lambda: list_actions(stage), LIST_ROUNDS),
+        "call": of("µs", each(caller, plain), CALL_ROUNDS),
+        "pipeline": of("calls/s", each(piper, plain), PIPELINE_ROUNDS),
+        "swift": of("calls/s", each(piper, swift), PIPELINE_ROUNDS),
+        "eras": of("µs", lambda: era_actions(HearthChain(stage, "eras", MODERN)), CALL_ROUNDS),
+        "flood": of("µs", lambda: flood_actions(stage), CALL_ROUNDS),
+        "both": of("µs", lambda: both_actions(*both()), CALL_ROUNDS),
+        "both memory": of("MB", lambda: both_memory_actions(*both()), 3, 0),
+        "index": of("ms", index_actions, INDEX_ROUNDS),
+        "question": of("ms", question_actions, INDEX_ROUNDS),
+        "find": of("µs", lambda: find_actions(stage), CALL_ROUNDS),
+        "hook": of("ms", lambda: hook_actions(stage), START_ROUNDS),
+        "audit entry": of("µs", lambda: record_actions(stage), AUDIT_ROUNDS),
+        "audit row": of("µs", lambda: write_actions(stage), AUDIT_ROUNDS),
+        "audit decision": of("ms", lambda: durable_actions(stage), AUDIT_ROUNDS),
+        "decision": of("µs", lambda: decision_actions(stage), DECISION_ROUNDS),
+        "policy": of("µs", lambda: policy_actions(chains, POLICY_CALLS), POLICY_ROUNDS),
+        "policy text": of("µs", lambda: policy_text_actions(chains, POLICY_CALLS), POLICY_ROUNDS),
+        "policy grant": of("µs", lambda: policy_grant_actions(chains, POLICY_CALLS), POLICY_ROUNDS),
+        "audit": of("calls/s", lambda: audit_actions(chains), AUDIT_ROUNDS, 1),
+        "pending": of("µs", lambda: pending_actions(stage, POLICY_CALLS), POLICY_ROUNDS),
+        "agents": of("ms", lambda: agent_actions(stage), START_ROUNDS),
+        "agents flood": of("ms", lambda: agent_flood_actions(stage), FLOOD_ROUNDS),
+        "agent records": of("MB", lambda: record_memory_actions(stage), 3, 0),
+        "memory": of("MB", lambda: memory_actions(stage), 3, 0),
     }
 
 

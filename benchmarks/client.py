@@ -11,6 +11,8 @@ from time import perf_counter_ns
 from typing import Any
 
 CHUNK_BYTES = 1 << 18
+# Ids that are used in turn.
+TURNS = 1000
 # Far above what a loaded machine needs between two chunks of answers, far below patience.
 ANSWER_SECONDS = 30.0
 INITIALIZE = {
@@ -27,6 +29,10 @@ ENVELOPE = {
 }
 
 
+# The text is as long as a short answer of a real tool.
+ARGUMENTS = {"text": "what is said is said again"}
+
+
 class ChainError(Exception):
     """What was to be measured does not work; the message says what happened."""
 
@@ -36,9 +42,9 @@ def request(key: int, method: str, params: dict[str, Any]) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": key, "method": method, "params": params}).encode() + b"\n"
 
 
-def call(key: int, tool: str, modern: bool = False) -> bytes:
-    """A tools/call as a line; the text is as long as a short answer of a real tool."""
-    params: dict[str, Any] = {"name": tool, "arguments": {"text": "what is said is said again"}}
+def call(key: int, tool: str, modern: bool = False, arguments: dict[str, Any] = ARGUMENTS) -> bytes:
+    """A tools/call as a line."""
+    params: dict[str, Any] = {"name": tool, "arguments": arguments}
     return request(key, "tools/call", {**params, "_meta": ENVELOPE} if modern else params)
 
 
@@ -70,9 +76,11 @@ class Client:
         os.write(self.to_server, b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
         return result
 
-    def median_call_us(self, tool: str, calls: int, modern: bool = False) -> float:
+    def median_call_us(
+        self, tool: str, calls: int, modern: bool = False, arguments: dict[str, Any] = ARGUMENTS
+    ) -> float:
         """The median time of one call after another, in microseconds."""
-        lines = [call(key, tool, modern) for key in range(1, calls + 1)]
+        lines = [call(key, tool, modern, arguments) for key in range(1, calls + 1)]
         times = []
         for line in lines:
             begin = perf_counter_ns()
@@ -80,6 +88,17 @@ class Client:
             times.append(perf_counter_ns() - begin)
         check_answers(answer, {calls})
         return sorted(times)[calls // 2] / 1e3
+
+    def calls_in_turn_per_second(self, tool: str, seconds: float) -> float:
+        """The rate of one call after another for so long: what is done in between, and late, counts as well."""
+        lines = [call(key, tool) for key in range(1, TURNS + 1)]
+        limit, done = int(seconds * 1e9), 0
+        begin = perf_counter_ns()
+        while (passed := perf_counter_ns() - begin) < limit:
+            answer = self.exchange(lines[done % TURNS])
+            done += 1
+        check_answers(answer, {(done - 1) % TURNS + 1})
+        return done / passed * 1e9
 
     def calls_per_second(self, tool: str, calls: int) -> float:
         """The rate of calls that are written in bulk while their answers are read."""

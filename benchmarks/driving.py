@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from time import perf_counter_ns
+from time import monotonic, perf_counter_ns
 from typing import Any
 
 import uvloop
@@ -17,8 +17,14 @@ from hearth.packs.agents.acp_connection import AcpConnection
 
 AGENT = os.path.abspath(os.path.join(HERE, "..", "tests", "support", "agents", "echo_agent.py"))
 RECORDS = 100
+# All of them are up, and those that are measured are two of them.
+CROWD = 50
 PROMPTS = 20
+# For so long at least: the rate of the updates is that of the same time.
+PROMPT_SECONDS = 1.0
 UPDATES_A_SECOND = 10_000
+# Fewer are no flood: the run fails.
+LEAST_UPDATES_A_SECOND = 9_000
 # Far above what a message of the agent has.
 LIMITS = (1 << 20, 1 << 20)
 
@@ -71,28 +77,54 @@ def created(client: Client) -> float:
 
 
 def flood_actions(stage: Stage) -> dict[str, Action]:
-    """A prompt to one agent, alone and while another one sends ten thousand updates a second."""
-    client = opened(with_agents(HearthChain(stage, "agents-flood", ECHO), stage))
+    """A prompt to one of fifty agents, while all others are idle, and while one sends ten thousand updates a second."""
+    chain = with_agents(HearthChain(stage, "agents-flood", ECHO), stage, max_running=CROWD, max_agents=2 * CROWD)
+    client = opened(chain)
     wanted = {"cwd": "/tmp", "provider": "echo", "initialPrompt": "hello"}
-    calm, noisy = (call(client, "create_agent", {**wanted, "title": name})["agentId"] for name in ("calm", "noisy"))
+    ids = [call(client, "create_agent", {**wanted, "title": f"agent {n}"})["agentId"] for n in range(CROWD)]
+    calm, noisy = ids[0], ids[-1]
+    counted = os.path.join(stage.folder, "updates")
 
     def prompts() -> float:
-        times = []
-        for _ in range(PROMPTS):
+        times: list[float] = []
+        begun = monotonic()
+        while len(times) < PROMPTS or monotonic() - begun < PROMPT_SECONDS:
             begin = perf_counter_ns()
             call(client, "send_agent_prompt", {"agentId": calm, "prompt": "hello"})
             times.append(milliseconds(begin))
-        return sorted(times)[PROMPTS // 2]
+        return sorted(times)[len(times) // 2]
 
     def among_floods() -> float:
-        flood = {"agentId": noisy, "prompt": f"pour {UPDATES_A_SECOND}", "background": True}
+        flood = {"agentId": noisy, "prompt": f"pour {UPDATES_A_SECOND} {counted}", "background": True}
         call(client, "send_agent_prompt", flood)
         try:
             return prompts()
         finally:
             call(client, "cancel_agent", {"agentId": noisy})
+            check_rate(counted)
 
+    if (up := sum(agent["status"] != "closed" for agent in agents_of(client))) != CROWD:
+        raise ChainError(f"{up} agents are up and not {CROWD}")
     return {"among updates": among_floods, "alone": prompts}
+
+
+def agents_of(client: Client) -> list[dict[str, Any]]:
+    """The agents on record."""
+    found: list[dict[str, Any]] = call(client, "list_agents", {"limit": 2 * CROWD})["agents"]
+    return found
+
+
+def check_rate(path: str) -> None:
+    """Raise ChainError if the agent could not write its updates: then the daemon has read fewer still.
+
+    What is written and not read is bounded by the pipe, which holds a twentieth of a second of them.
+    """
+    wait_until(lambda: os.path.exists(path) and os.path.getsize(path) > 0, "the agent's count of its updates")
+    with open(path) as file:
+        count, seconds = map(float, file.read().split())
+    os.unlink(path)
+    if count / seconds < LEAST_UPDATES_A_SECOND:
+        raise ChainError(f"{count / seconds:,.0f} updates a second were sent and not {UPDATES_A_SECOND:,}")
 
 
 class FirstChunk:

@@ -10,6 +10,7 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 
 # Longer than any test's own limit.
 LIFETIME_SECONDS = 600
@@ -248,13 +249,22 @@ class Commands(Turn):
         command = ["sleep", str(LIFETIME_SECONDS)]
         self.say(str(subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL).pid))
 
-    def pour(self, rate):
-        """Send so many updates a second, in portions, until the turn is cancelled."""
+    def pour(self, rest):
+        """Send so many updates a second, in portions, until the turn is cancelled.
+
+        A second word names a file for their count and the seconds that they took.
+        """
+        rate, _, file = rest.partition(" ")
         chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "x"}}
         line = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": self.session.id, "update": chunk}}
         portion = (json.dumps(line) + "\n") * (int(rate) // POURS_PER_SECOND)
-        while not self.cancelled.wait(1 / POURS_PER_SECOND):
+        begun, portions = time.monotonic(), 0
+        while not self.cancelled.wait(begun + portions / POURS_PER_SECOND - time.monotonic()):
             self.agent.client.write(portion)
+            portions += 1
+        if file:
+            with open(file, "w", encoding="utf-8") as counted:
+                counted.write(f"{portions * (int(rate) // POURS_PER_SECOND)} {time.monotonic() - begun}")
 
     def shell(self, command):
         """Run a command as its own tools would, in a session of its own."""
