@@ -58,7 +58,9 @@ _PATCHED = re.compile(
 # Beginnings of these: the search for them takes a tenth of the time of the search for a header.
 _PATCH_MARKS = ("*** ", "--- ", "+++ ")
 # Parts of raw JSON without which it names no protected file. An escape may hide a letter.
-_TRIGGERS = (".hearth", "/hearth", "\\hearth", "hearth~", ".claude", ".codex", ".gemini", "\\u00")
+_TRIGGERS = (
+    ".hearth", "/hearth", "\\hearth", "hearth~", ".claude", ".codex", ".gemini", ".mcp.json", "opencode", "\\u00"
+)  # fmt: skip
 # Raw JSON without case, with `.` for `/` and `\\`, `c` for `g`, `h` and `u`, `e` for `l`, `o` and `0`: triggers begin
 # alike then, and a regular expression with a literal beginning takes half the time of others.
 _FOLDED = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ/\\ghulo0", b"abcdefccijkemnepqrstcvwxyz..ccceee")
@@ -73,12 +75,10 @@ _READERS = frozenset({
 })  # fmt: skip
 # Verbs of git that write no file of the work tree, or none without its name.
 _READING_GIT = frozenset({"add", "blame", "commit", "diff", "log", "ls-files", "push", "show", "status"})
-# Programs that change a folder together with everything in it.
+# Programs that change a folder together with everything in it, or fill it.
 _FOLDER_CHANGERS = frozenset({
-    "chgrp", "chmod", "chown", "cp", "find", "git", "ln", "mv", "rename", "rm", "rmdir", "rsync", "shred", "tar",
-    "trash", "unlink",
-    # Programs that fill a folder.
-    "7z", "bsdtar", "cpio", "patch", "scp", "unrar", "unzip", "wget",
+    "7z", "bsdtar", "chgrp", "chmod", "chown", "cp", "cpio", "find", "git", "ln", "mv", "patch", "rename", "rm",
+    "rmdir", "rsync", "scp", "shred", "tar", "trash", "unlink", "unrar", "unzip", "wget",
 })  # fmt: skip
 # `install` as a program, and not as a verb of another one.
 _INSTALL = re.compile(r"(?:^|[;&|({\n]|\bsudo\b)\s*install\s")
@@ -142,7 +142,8 @@ def mentions(arguments: bytes) -> bool:
         return "hearth" in (text := arguments.decode("latin-1").lower()) and _calls_hearth(text)
     # One search for everything, because each takes as long.
     folded = arguments.translate(_FOLDED)
-    if _MENTION.search(folded) is None and not (has_tilde and b"ceartc~" in folded):
+    is_named = b".mcp.js" in folded or b"epencede" in folded or (has_tilde and b"ceartc~" in folded)
+    if not is_named and _MENTION.search(folded) is None:
         return b"ceartc" in folded and _calls_hearth(arguments.decode("latin-1").lower())
     lowered = arguments.decode("latin-1").lower()
     return any(trigger in lowered for trigger in _TRIGGERS) or _calls_hearth(lowered)

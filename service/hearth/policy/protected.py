@@ -1,5 +1,6 @@
-"""Files that no agent writes, whatever the policy says: Hearth's config and state, `.hearth/`, clients' hook settings.
+"""Files that no agent writes, whatever the policy says: Hearth's config and state, `.hearth/`, clients' settings.
 
+Clients' settings are those that hold hooks or MCP servers, and what a client loads as its environment or its plugins.
 An agent that could write them would grant itself everything. The worktrees that Hearth makes for agents lie below its
 state, and are no part of it: there `.hearth/` and clients' settings are protected, as in any project. Names are
 compared as the most lenient file system does: without case, widths, accents and ignorable characters. `guard` looks for
@@ -21,17 +22,21 @@ from hearth.policy.captures import PATH_CHARACTERS_LIMIT, Surroundings
 _CLIENT_FOLDERS = frozenset({".claude", ".codex", ".gemini"})
 # Files in them, and the copies that clients read in a project, which hold hooks or switch them off.
 _HOOK_SETTINGS = re.compile(
-    r"\.claude/(?:managed-)?settings[^/]*\.json|\.codex/(?:config\.toml|hooks\.json|requirements\.toml)"
-    r"|\.gemini/settings[^/]*\.json"
+    r"\.claude/(?:managed-)?settings[^/]*\.json"
+    r"|\.codex/(?:(?:[^/]*\.)?config\.toml|hooks\.json|requirements\.toml)"
+    r"|\.gemini/(?:settings[^/]*\.json|\.env)"
 )
+# Files that a client reads in any project, and a folder with programs that it runs.
+_PROJECT_FILES = frozenset({".mcp.json", "opencode.json", "opencode.jsonc"})
+_EXTENSIONS = re.compile(r"(?:.*/)?\.gemini/extensions(?:/.*)?")
 # Names of such files by their folder, for globs.
 _CLIENT_FILES = {
     ".claude": ("settings.json", "settings.local.json", "managed-settings.json"),
-    ".codex": ("config.toml", "hooks.json", "requirements.toml"),
-    ".gemini": ("settings.json",),
+    ".codex": ("config.toml", "x.config.toml", "hooks.json", "requirements.toml"),
+    ".gemini": ("settings.json", ".env", "extensions"),
 }
-# The folder of a project, and Windows's short name for it.
-_OWN_FOLDER = re.compile(r"\.hearth|hearth~[0-9]+")
+# The folder of a project, Windows's short name for it, and the folder of a client that is nothing but settings.
+_OWN_FOLDER = re.compile(r"\.hearth|hearth~[0-9]+|\.opencode")
 # Variables of clients for another folder than the one in the home, with the files in it.
 _CLIENT_VARIABLES = {
     "CLAUDE_CONFIG_DIR": ("settings.json", "settings.local.json"),
@@ -117,13 +122,17 @@ class ProtectedFiles:
             parts = _folded(os.path.normpath(os.path.join(self._workspace, expanded(glob)))).split("/")
         except (OSError, ValueError):
             return False
-        if any(_fits(part, ".hearth") for part in parts):
+        if any(_fits(part, ".hearth") or _fits(part, ".opencode") for part in parts):
+            return True
+        folder = os.path.dirname(os.path.join(self._workspace, expanded(glob)))
+        if any(_fits(parts[-1], name) and os.path.lexists(os.path.join(folder, name)) for name in _PROJECT_FILES):
             return True
         if any(_fits(parts[-1], folder) for folder in _CLIENT_FOLDERS) and with_folders:
             return True
         for folder, names in _CLIENT_FILES.items():
-            if _fits(parts[-2], folder) and any(_fits(parts[-1], name) for name in names):
-                return True
+            for above, part in itertools.pairwise(parts):
+                if _fits(above, folder) and any(_fits(part, name) for name in names):
+                    return True
         known = "/".join(itertools.takewhile(lambda part: "*" not in part and "?" not in part, parts))
         if any(_is_in_worktree(known, root) for root in _worktrees(self._environment)):
             return False
@@ -145,7 +154,9 @@ class ProtectedFiles:
         parts = folded.split("/") if _has_trigger(folded) else ()
         if any(map(_OWN_FOLDER.fullmatch, parts)):
             return True
-        if len(parts) > 1 and _HOOK_SETTINGS.fullmatch("/".join(parts[-2:])):
+        if len(parts) > 1 and (parts[-1] in _PROJECT_FILES or _HOOK_SETTINGS.fullmatch("/".join(parts[-2:]))):
+            return True
+        if ".gemini" in parts and _EXTENSIONS.fullmatch(folded):
             return True
         if not any(folded == root or folded.startswith(root + "/") for root in self._roots):
             return False
@@ -245,6 +256,8 @@ def _has_trigger(folded: str) -> bool:
         or ".gemini" in folded
         or "settings" in folded
         or ".toml" in folded
+        or ".mcp.json" in folded
+        or "opencode" in folded
         or "hooks.json" in folded
     )
 
