@@ -11,7 +11,10 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 # own order, by the number of tests, would keep slow ones for the end. A cache of its own: xdist adds the group to a test's
 # id, and --last-failed skips failed tests where it finds ids with and without.
 WORKERS ?= 4
-PARALLEL := $(if $(filter-out 0,$(WORKERS)),-n $(WORKERS) --dist loadgroup --no-loadscope-reorder -o cache_dir=.pytest_cache/grouped)
+share = $(if $(filter-out 0,$(1)),-n $(1) --dist loadgroup --no-loadscope-reorder -o cache_dir=.pytest_cache/grouped)
+PARALLEL := $(call share,$(WORKERS))
+# Real clients, dpkg and whole systems keep a core busy, and some clients have short time limits of their own.
+PAIR := $(call share,$(if $(filter 0 1,$(WORKERS)),$(WORKERS),2))
 
 # Where this is set, as in some containers, each worker of each target would compile every module of the tests again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -49,12 +52,12 @@ thorough: $(STAMP)
 
 # Left out as well: real systemd once more, on the newest Python at hand.
 slow: $(STAMP)
-	$(BIN)/python -m pytest $(PARALLEL) -m slow $(PYTEST_ARGS) tests/e2e
+	$(BIN)/python -m pytest $(PAIR) -m slow $(PYTEST_ARGS) tests/e2e
 
 # Real servers and clients from PyPI and npm, which are installed below .real at first.
 real: $(STAMP)
 	$(BIN)/python tests/real/install.py
-	$(BIN)/python -m pytest $(PARALLEL) -m real $(PYTEST_ARGS) tests/real
+	$(BIN)/python -m pytest $(PAIR) -m real $(PYTEST_ARGS) tests/real
 
 # The sdist, and the wheel out of it, into dist.
 wheel: $(STAMP)
@@ -64,7 +67,7 @@ wheel: $(STAMP)
 # `hearth setup` and the installed packages on a fresh Debian with real clients, which is made below .fresh at first.
 setup-test: $(STAMP) wheel deb
 	$(BIN)/python tests/fresh/layers.py
-	$(BIN)/python -m pytest $(PARALLEL) -m real $(PYTEST_ARGS) tests/fresh
+	$(BIN)/python -m pytest $(PAIR) -m real $(PYTEST_ARGS) tests/fresh
 
 # The Debian package, in dist/; lintian has to be content with it. Built anew when something in it has changed.
 deb: dist/.deb
@@ -75,7 +78,7 @@ dist/.deb: $(wildcard $(shell git ls-files debian docs launchd packaging service
 
 # Its life on real systemd, autopkgtest and piuparts. Needs root.
 deb-test: $(STAMP) deb
-	$(BIN)/python -m pytest $(PARALLEL) -m deb $(PYTEST_ARGS) tests/deb
+	$(BIN)/python -m pytest $(PAIR) -m deb $(PYTEST_ARGS) tests/deb
 
 # Draws docs/terminal.svg anew, from what a terminal shows in there.
 picture: $(STAMP) wheel
