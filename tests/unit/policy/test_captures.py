@@ -211,3 +211,15 @@ def test_a_real_path_is_the_systems_own(value: str, tmp_path: Path) -> None:
     assert real_path(whole) == os.path.realpath(whole)
     assert real_path(whole, os.path.realpath(folder)) == os.path.realpath(whole)
     assert Surroundings(str(folder)).resolve(whole) == os.path.realpath(whole)
+
+
+def test_a_workspace_whose_name_leads_elsewhere_is_resolved_again(tmp_path: Path) -> None:
+    name = tmp_path / "work"
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        name.unlink(missing_ok=True)
+        name.symlink_to(folder)
+        assert Surroundings(str(name)).real == os.path.realpath(folder)
+    name.unlink()
+    name.mkdir()
+    assert Surroundings(str(name)).real == os.path.realpath(tmp_path) + "/work"
