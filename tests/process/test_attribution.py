@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hearth.daemon.attribution import Attribution
+from hearth.daemon.attribution import CALLERS_LIMIT, Attribution
 from hearth.errors import PersonRequired, Refused
+from hearth.host import processes
 from hearth.host.marked_processes import SERVER_MARK
 from hearth.hub.agent_directory import MARK
 from hearth.hub.hub import Hub
@@ -197,3 +198,47 @@ async def test_what_an_agent_has_left_behind_is_nobody_s(scene: Scene, monkeypat
             assert scene.attribution.origin(foreign, None) is None
             scene.agents.marked = {"ours.of-a-former-daemon": "a1"}
             assert (await scene.attribution.owner_of(left)).agent == "a1"
+
+
+# --- clients over HTTP
+
+
+async def test_processes_of_a_session_over_http_are_its_clients_while_they_live(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, ruled=True)
+    session = scene.hub.open_session(Kept(), "http")
+    with nested(2, orphaned=True) as (client, command), nested(1, orphaned=True) as (person,):
+        assert await scene.attribution.attributed(command) is None
+        scene.attribution.called_by(session, client)
+        assert await scene.attribution.attributed(command) is session
+        assert await scene.attribution.attributed(person) is None
+    # Gone: nothing is known of it.
+    scene.attribution.called_by(session, client)
+
+
+async def test_a_pid_that_has_another_owner_by_now_is_no_client_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, ruled=True)
+    session = scene.hub.open_session(Kept(), "http")
+    with nested(2, orphaned=True) as (other, command):
+        start = processes.start_time(other)
+        assert start is not None
+        monkeypatch.setattr(processes, "start_time", lambda _: start - 1)
+        scene.attribution.called_by(session, other)
+        assert await scene.attribution.attributed(command) is None
+
+
+async def test_the_processes_of_a_session_over_http_that_are_remembered_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, ruled=True)
+    session = scene.hub.open_session(Kept(), "http")
+    assert scene.attribution.callers(session) == []
+    with nested(2, orphaned=True) as (client, command):
+        scene.attribution.called_by(session, client)
+        monkeypatch.setattr(processes, "start_time", lambda _: 1)
+        for number in range(CALLERS_LIMIT - 1):
+            scene.attribution.called_by(session, 10_000_000 + number)
+        assert await scene.attribution.attributed(command) is session
+        scene.attribution.called_by(session, 20_000_000)
+        assert await scene.attribution.attributed(command) is None

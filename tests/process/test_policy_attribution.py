@@ -12,7 +12,7 @@ import pytest
 from support.clients import FramesClient, Message, frame, text_of
 from support.daemon import COMMAND, Scratch, handing_over, server
 from support.hook_payloads import tool_call
-from support.http.clients import HttpClient
+from support.http.clients import HttpClient, bearer, port_of
 from support.kernel import until
 from support.policies import TEAM, Team
 
@@ -310,3 +310,57 @@ def test_a_hook_below_a_shared_server_has_the_default_role(scratch: Scratch) -> 
     team.apply(SHELL.replace("[roles.dev]\n", '[roles.dev]\notherwise = "deny"\n'))
     done = by_tool(lead, "sh", "-c", hook)
     assert '"deny"' in done["stdout"], done
+
+
+# --- clients over HTTP
+
+
+def with_port(scratch: Scratch) -> tuple[Team, tuple[str, int]]:
+    """A team whose daemon serves a port, too."""
+    team = Team(scratch, STRICT)
+    scratch.configure({"count": server("counting", team.ledger)})
+    scratch.start("--http", "127.0.0.1:0")
+    return team, port_of(scratch)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("way", ["socket", "port"])
+def test_a_shell_below_a_client_over_http_is_no_person(scratch: Scratch, way: str, era: str) -> None:
+    team, (host, port) = with_port(scratch)
+    where, headers = (scratch.socket, {}) if way == "socket" else (f"{host}:{port}", bearer(scratch))
+    for words in (
+        ("approve", "00"),
+        ("role", "token", "tl"),
+        ("config", "set", "idle_timeout", "5"),
+        ("stop", "--yes"),
+    ):
+        command = [sys.executable, "-I", str(AGENT.with_name("agent_http.py")), where, era, *HEARTH, *words]
+        done = subprocess.run(
+            command, input=json.dumps(headers).encode(), env=scratch.environment(), capture_output=True, check=True
+        )
+        outcome = json.loads(done.stdout)
+        assert outcome["code"] == 5 and "for a person, and runs below" in outcome["stderr"], (words, outcome)
+    assert team.tokens.list() == []
+    assert team.person("role", "token", "tl").returncode == 0
+
+
+@pytest.mark.parametrize("path", ["approvals/00/approve", "shutdown", "reload"])
+def test_a_process_below_an_agent_gives_no_command_by_http_at_a_port(scratch: Scratch, path: str) -> None:
+    team, address = with_port(scratch)
+    team.client()
+    found = HttpClient(scratch, f"/api/v1/{path}", address).request("POST", {}, bearer(scratch))
+    assert (found.status, "for a person" in found.text()) == (403, True)
+
+
+def test_a_hook_at_a_port_has_the_role_of_the_client_that_it_runs_below(scratch: Scratch) -> None:
+    team, address = with_port(scratch)
+    given = json.loads(tool_call("claude", "Bash", {"command": "make"}))
+    client = HttpClient(scratch, "/hooks/pre-tool-use?client=claude", address)
+    assert '"deny"' in client.request("POST", given, bearer(scratch)).text()
+    team.client("tl")
+    assert (
+        '"allow"'
+        in HttpClient(scratch, "/hooks/pre-tool-use?client=claude", address)
+        .request("POST", given, bearer(scratch))
+        .text()
+    )

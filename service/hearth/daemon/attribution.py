@@ -7,19 +7,26 @@ With a policy a process below the daemon itself is nobody's person: the daemon s
 runs commands for any client. An instance that belongs to one session counts as that session. Above the daemon nobody is
 looked for: the client whose bridge started it is not the one that calls. A server's process that has left the line of
 descent is known by a variable in its environment.
+
+A session over HTTP has no connection of its own: the processes that made its recent requests are its clients.
 """
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from hearth.errors import PersonRequired, Refused
+from hearth.host import processes
 from hearth.hub.agent_directory import MARK, ProcessOwner
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Proven, Session
 from hearth.hub.sinks import ClientSink
 
+# Processes of one session over HTTP that are remembered, the latest ones: clients that share a session, and commands
+# such as curl.
+CALLERS_LIMIT = 32
 # Wire of the session that stands for an agent without one.
 _PROCESS = "process"
 _SERVED = (
@@ -38,6 +45,21 @@ class Attribution:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
+        # Processes that made requests of sessions over HTTP, with the times of their starts, the latest last.
+        self._callers: WeakKeyDictionary[Session, dict[int, int]] = WeakKeyDictionary()
+
+    def called_by(self, session: Session, pid: int) -> None:
+        """Remember a process that makes a request of a session over HTTP."""
+        known, since = self._callers.setdefault(session, {}), processes.start_time(pid)
+        if since is not None:
+            known.pop(pid, None)
+            known[pid] = since
+            while len(known) > CALLERS_LIMIT:
+                del known[next(iter(known))]
+
+    def callers(self, session: Session) -> list[int]:
+        """Return the processes that made the recent requests of a session over HTTP; some may have ended."""
+        return list(self._callers.get(session, ()))
 
     async def attributed(self, pid: int | None) -> Session | None:
         """Return the session that a process counts as; None for a person. Raises Refused, also below a shared server.
@@ -71,8 +93,7 @@ class Attribution:
             if pid is not None and agent_of_mark and await asyncio.to_thread(_marked, pid, agent_of_mark) is not None:
                 raise Refused(_STRAY)
             return ProcessOwner([])
-        sessions = [each for each in self._hub.sessions if is_ruled and each.pid is not None]
-        wires = [(session.pid or 0, session.wire == "frames") for session in sessions]
+        wires = self._wires(self._hub.sessions if is_ruled else ())
         found = await asyncio.to_thread(_relatives, pid, wires, agents, agent_of_mark, is_ruled)
         if not found.family:
             raise Refused(
@@ -82,10 +103,10 @@ class Attribution:
             raise Refused(_STRAY)
         if (agent := found.agent) is not None:
             return ProcessOwner([each for each in self._hub.sessions if each.proven[1] == agent], agent)
-        owned: dict[int | None, list[Session]] = {}
-        for session, client in zip(sessions, found.clients, strict=True):
-            for each in {client, session.pid}:
-                owned.setdefault(each, []).append(session)
+        owned: dict[int, list[Session]] = {}
+        for wire, clients in zip(wires, found.clients, strict=True):
+            for each in clients:
+                owned.setdefault(each, []).append(wire.session)
         nearest = next((owned[each] for each in found.family if each in owned), None)
         if nearest is not None or not (is_ruled and found.is_served):
             return ProcessOwner(nearest or [])
@@ -105,10 +126,9 @@ class Attribution:
         if pid is None:
             return None
         is_ruled, agents = self._hub.policy.guard is not None, self._agents()
-        sessions = [each for each in self._hub.sessions if is_ruled and each.is_agent and each.pid is not None]
-        if not (sessions or agents or (is_ruled and self._hub.agents)):
+        wires = self._wires(each for each in self._hub.sessions if is_ruled and each.is_agent)
+        if not (wires or agents or (is_ruled and self._hub.agents)):
             return None
-        wires = [(session.pid or 0, session.wire == "frames") for session in sessions]
         found = _relatives(pid, wires, agents, self._agent_of_mark(), has_servers=False)
         if found.is_stray:
             raise Refused(_STRAY)
@@ -118,10 +138,18 @@ class Attribution:
             return self._proven(found.agent)
         if is_ruled and token is None:
             user = self._user_of(found.child)
-            theirs = {*found.clients, *(session.pid for session in sessions)}
-            if (user and user.is_agent) or not theirs.isdisjoint(found.family):
+            if (user and user.is_agent) or not set().union(*found.clients).isdisjoint(found.family):
                 raise Refused(_NEEDS_TOKEN)
         return None
+
+    def _wires(self, sessions: Iterable[Session]) -> "list[_Wire]":
+        """Return the processes at the other ends of sessions, as far as they are known."""
+        found = []
+        for session in sessions:
+            if session.pid is not None:
+                found.append(_Wire(session, session.pid))
+            found += [_Wire(session, *caller) for caller in self._callers.get(session, {}).items()]
+        return found
 
     def _user_of(self, child: int | None) -> Session | None:
         """Return the session that an instance of a server belongs to, by its process; None for any other process."""
@@ -147,16 +175,34 @@ class Attribution:
         return lambda mark: marks.get(mark, "" if has_made(mark) else None)
 
 
+class _Wire(NamedTuple):
+    """Session with a process at its other end. `since` is the start of one whose connection may have ended."""
+
+    session: Session
+    pid: int
+    since: int | None = None
+
+    def clients(self) -> set[int]:
+        """Return the processes of the client: a bridge's is the one that started it. Reads /proc."""
+        from hearth.host.process_table import client_of
+
+        if self.since is not None and not processes.is_alive(self.pid, self.since):
+            # Another process may have the pid by now.
+            return set()
+        client = client_of(self.pid, self.session.wire == "frames")
+        return {self.pid} if client is None else {self.pid, client}
+
+
 class _Relatives(NamedTuple):
     """Process with its ancestors below the daemon, nearest first, and what is known of them.
 
-    `clients` are the clients' processes of the connections, `agent` is the nearest agent. `child` is the child of the
+    `clients` are the clients' processes of each connection, `agent` is the nearest agent. `child` is the child of the
     daemon that the process descends from; `is_served`: there is one, or one of the family has a server's mark.
     `is_stray`: the nearest agent's process has ended.
     """
 
     family: list[int]
-    clients: list[int | None]
+    clients: list[set[int]]
     agent: str | None
     child: int | None
     is_served: bool
@@ -165,7 +211,7 @@ class _Relatives(NamedTuple):
 
 def _relatives(
     pid: int,
-    wires: list[tuple[int, bool]],
+    wires: list[_Wire],
     agents: dict[int, str],
     agent_of_mark: Callable[[str], str | None] | None,
     has_servers: bool,
@@ -186,9 +232,7 @@ def _relatives(
     is_served = child is not None
     if has_servers and not is_served and not agent:
         is_served = any(started_with(each, SERVER_MARK) is not None for each in family)
-    return _Relatives(
-        family, [process_table.client_of(*wire) for wire in wires], agent or None, child, is_served, agent == ""
-    )
+    return _Relatives(family, [wire.clients() for wire in wires], agent or None, child, is_served, agent == "")
 
 
 def _marked(pid: int, agent_of_mark: Callable[[str], str | None] | None) -> str | None:

@@ -51,6 +51,8 @@ class PolicyService:
         self._attribution = Attribution(hub)
         self.attributed = self._attribution.attributed
         self.origin = self._attribution.origin
+        self.called_by = self._attribution.called_by
+        self.callers = self._attribution.callers
         self._path = places.policy_file()
         self._file = ConfigFile(self._path, None, self._changed)
         # Problem of the file, while an older policy is in force.

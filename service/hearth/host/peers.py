@@ -4,7 +4,8 @@ import select
 import socket
 import struct
 import sys
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 # struct ucred of unix(7): uids and gids are unsigned, and directory services use numbers beyond 2^31.
 _UCRED = struct.Struct("iII")
@@ -40,6 +41,53 @@ def peer_of(connection: socket.socket) -> Peer | None:
     except OSError:
         pass
     return None
+
+
+def pid_of_tcp(peer: tuple[str, int], own: tuple[str, int], likely: Sequence[int] = ()) -> int | None:
+    """Return the process at the other end of a TCP connection within this machine; None if it cannot be found.
+
+    `peer` and `own` are the addresses of the two ends; `likely` processes are looked at first. Another user's processes
+    may be out of sight. Never call this in the daemon's loop: every process is looked at, which takes milliseconds.
+    """
+    from ipaddress import ip_address
+
+    wanted = _endpoint(peer), _endpoint(own)
+    if not (ip_address(wanted[0][0]).is_loopback or wanted[0][0] == wanted[1][0]):
+        return None
+    known = ((pid, each) for pid in likely for each in _connections_of(pid))
+    return _holder(known, wanted) or _holder(_all_connections(), wanted)
+
+
+def _holder(found: Iterable[tuple[int | None, Any]], wanted: tuple[tuple[str, int], tuple[str, int]]) -> int | None:
+    ends = ((pid, each.laddr, each.raddr) for pid, each in found if pid and each.laddr and each.raddr)
+    return next((pid for pid, near, far in ends if (_endpoint(near), _endpoint(far)) == wanted), None)
+
+
+def _all_connections() -> Iterable[tuple[int | None, Any]]:
+    import psutil
+
+    try:
+        return [(each.pid, each) for each in psutil.net_connections("tcp")]
+    except (psutil.Error, OSError):
+        # macOS shows them to root only, and those of one process to its user.
+        return [(pid, each) for pid in psutil.pids() for each in _connections_of(pid)]
+
+
+def _connections_of(pid: int) -> Iterable[Any]:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        # Before psutil 6 the method had another name.
+        find: Callable[[str], Iterable[Any]] = getattr(process, "net_connections", None) or process.connections
+        return find("tcp")
+    except (psutil.Error, OSError):
+        return ()
+
+
+def _endpoint(address: tuple[str, int]) -> tuple[str, int]:
+    """Return an address and a port; an address of IPv4 that a socket of IPv6 has written is the same."""
+    return address[0].lower().removeprefix("::ffff:"), address[1]
 
 
 def groups_of(connection: socket.socket) -> tuple[int, ...]:

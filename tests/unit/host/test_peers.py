@@ -3,13 +3,19 @@
 import ctypes
 import os
 import socket
+import subprocess
+import sys
 from typing import cast
 
+import psutil
 import pytest
 
 from hearth.host import peers, processes
 from support.launchd.library import stand_in
 from support.requirements import needs_root
+
+# Connects, and stays until its input ends.
+CONNECTS = "import socket, sys; _ = socket.create_connection((sys.argv[1], int(sys.argv[2]))); sys.stdin.read()"
 
 
 @pytest.mark.parametrize("uid", [1, 2**31 - 1, 2**31, 2**32 - 2])
@@ -80,3 +86,42 @@ def test_the_start_of_a_process_of_macos_is_read_where_the_compiler_puts_it(monk
     monkeypatch.setattr(processes, "_LIBPROC", stand_in())
     assert processes.look_by_libproc(4711) == (True, 1_700_000_000_999_999)
     assert processes.look_by_libproc(4712) is None
+
+
+# --- the other end of a TCP connection
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_the_process_at_the_other_end_of_a_local_connection_is_found(host: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as listener:
+        try:
+            listener.bind((host, 0))
+        except OSError:
+            pytest.skip(f"{host} is not available here")
+        listener.listen()
+        own = listener.getsockname()[:2]
+        with subprocess.Popen([sys.executable, "-c", CONNECTS, *map(str, own)], stdin=subprocess.PIPE) as client:
+            connection, peer = listener.accept()
+            with connection:
+                assert peers.pid_of_tcp(peer[:2], own) == client.pid
+                assert peers.pid_of_tcp(peer[:2], own, [os.getpid(), client.pid]) == client.pid
+                # A socket of IPv6 may write an address of IPv4 in another way.
+                if host == "127.0.0.1":
+                    assert peers.pid_of_tcp((f"::ffff:{host}", peer[1]), (f"::ffff:{host}", own[1])) == client.pid
+                assert peers.pid_of_tcp((host, 1), own) is None
+                client.communicate()
+
+
+def test_connections_are_found_by_process_where_the_table_of_all_is_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: str) -> None:
+        raise psutil.AccessDenied
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as client:
+        monkeypatch.setattr(psutil, "net_connections", refuse)
+        assert peers.pid_of_tcp(client.getsockname(), listener.getsockname()) == os.getpid()
+
+
+def test_a_client_of_another_machine_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "net_connections", lambda _: pytest.fail("looked at"))
+    assert peers.pid_of_tcp(("192.0.2.1", 4000), ("192.0.2.2", 80)) is None

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from hearth.daemon.agent_control import PACK, VERBS, NotFound
 from hearth.daemon.control import BadArgument, parse
-from hearth.daemon.http import admission, http_messages
+from hearth.daemon.http import admission, callers, http_messages
 from hearth.daemon.http.exchange import KEEP_ALIVE_SECONDS
 from hearth.errors import HearthError, PersonRequired
 from hearth.wire import json
@@ -30,7 +30,7 @@ async def serve(request: "Request", path: str) -> None:
     """Serve one request to `agents` or below it."""
     words = [unquote(word) for word in path.split("/")[1:]]
     try:
-        asker = await request.app.services.attributed(request.connection.peer.pid)
+        asker = await request.app.services.attributed(await callers.pid_of(request))
         match words:
             case []:
                 await _serve_all(request, asker)

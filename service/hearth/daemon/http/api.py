@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from hearth.daemon.control import BadArgument, parse
-from hearth.daemon.http import admission, http_messages
+from hearth.daemon.http import admission, callers, http_messages
 from hearth.daemon.http.exchange import KEEP_ALIVE_SECONDS
 from hearth.errors import ConfigError, HearthError, PersonRequired, Refused
 from hearth.host import process_table
@@ -128,7 +128,7 @@ async def _run(request: "Request", path: str, body: dict[str, Any], name: str) -
     if when_quiet and not restart:
         raise BadArgument("whenQuiet is for a restart: send restart, too")
     # On the socket the kernel tells the process; with a policy, a command from below an agent is no person's.
-    asker = await services.attributed(request.connection.peer.pid)
+    asker = await services.attributed(await callers.pid_of(request))
     if path in ("approve", "deny"):
         scope, reason = body.get("scope", SCOPES[0]), body.get("reason", "")
         if scope not in SCOPES:

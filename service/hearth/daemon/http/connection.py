@@ -27,6 +27,7 @@ from hearth.daemon.http.uvicorn_protocol import (
 if TYPE_CHECKING:
     from hearth.daemon.http.app import HttpApp
     from hearth.host.peers import Peer
+    from hearth.hub.sessions import Session
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,9 @@ class HttpConnection(UvicornProtocol, ClientConnection):
         self.is_stranger = needs_token
         # The token of the daemon's own endpoint, where that is on TCP; other ports use the one in the file.
         self.token = ""
+        # The process at the other end of a TCP connection, and the session that it was last noted for: see `callers`.
+        self.lookup: asyncio.Future[int | None] | None = None
+        self.noted: Session | None = None
         # Called when the client disconnects while a request is being answered.
         self.on_lost: list[Any] = []
         self._deadline: asyncio.TimerHandle | None = None

@@ -7,7 +7,7 @@ client's era.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hearth.daemon.http import http_messages
+from hearth.daemon.http import callers, http_messages
 from hearth.daemon.http.sessions import HttpSession
 from hearth.daemon.http.streams import Stream
 
@@ -37,6 +37,8 @@ class Exchange:
 
     async def run(self, receive: Callable[[int], None]) -> None:
         """Pass the message to the hub with `receive`, and send the answer."""
+        if self._request.app.hub.policy.guard is not None:
+            await callers.note(self._request, self._found.session)
         sink = self._found.sink
         tag = sink.begin()
         stream = sink.stream(tag)
@@ -87,6 +89,8 @@ class Exchange:
 
         `is_primed`: tell the client first where it would have to resume.
         """
+        if self._request.app.hub.policy.guard is not None:
+            await callers.note(self._request, self._found.session, may_wait=False)
         stream.attach(self, after)
         self._begin(stream)
         try:

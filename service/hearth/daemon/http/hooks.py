@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from hearth.daemon.http import admission
+from hearth.daemon.http import admission, callers
 
 if TYPE_CHECKING:
     from hearth.daemon.http.app import Request
@@ -38,7 +38,7 @@ async def serve(request: "Request") -> None:
 async def _answer(request: "Request", body: bytes) -> None:
     event = unquote(request.raw_path.removeprefix(PREFIX).decode("latin-1"))
     client, token, agent = request.first("client") or "", *map(request.headers.get, (ROLE_TOKEN, AGENT))
-    control, pid = request.app.services.control, request.connection.peer.pid
+    control, pid = request.app.services.control, await callers.pid_of(request)
     decision = asyncio.ensure_future(control.cmd_hook(client, event, body, pid, token, agent))
     # A caller that has gone waits for no approval.
     request.connection.on_lost.append(decision.cancel)

@@ -10,7 +10,7 @@ to post.
 import re
 from typing import TYPE_CHECKING
 
-from hearth.daemon.http import admission, http_messages
+from hearth.daemon.http import admission, callers, http_messages
 from hearth.daemon.http.admission import Rejected
 from hearth.daemon.http.exchange import Exchange, pump
 from hearth.daemon.http.sessions import HttpSession
@@ -321,6 +321,8 @@ async def serve_stream(request: "Request") -> None:
     except Refused as exc:
         await request.refuse(503, str(exc))
         return
+    if request.app.hub.policy.guard is not None:
+        await callers.note(request, found.session, may_wait=False)
     found.sink.is_single = True
     stream = found.sink.general
     reader = object()
