@@ -168,15 +168,15 @@ def test_a_turn_longer_than_the_limit_is_cancelled(scratch: Scratch) -> None:
 def test_an_agent_that_never_answers_a_prompt_fails_for_its_caller_alone(scratch: Scratch) -> None:
     command, *words = echo_command("--no-answer", "session/prompt")
     mute = f"[agents.providers.mute]\ncommand = {json.dumps(command)}\nargs = {json.dumps(words)}\n"
-    serve(scratch, agents={"turn_timeout": 0.5}, more=mute)
+    serve(scratch, agents={"turn_timeout": 1.5}, more=mute)
     tools, other = opened(scratch), opened(scratch)
-    creating = tools.begin("create_agent", provider="mute", initialPrompt="say something")
+    agent = tools.create("say something", provider="mute", background=True)["agentId"]
+    pid, waiting = tools.pid(agent), tools.begin("wait_for_agent", agentId=agent)
     assert other.create("say calm")["lastMessage"] == "calm"
-    found = tools.end(creating)
+    found = tools.end(waiting)
     assert found["status"] == "error"
     assert "agents.turn_timeout" in found["lastMessage"]
-    pid = tools.pid(found["agentId"])
-    tools.call("kill_agent", agentId=found["agentId"])
+    tools.call("kill_agent", agentId=agent)
     assert is_gone(pid)
     assert other.create("say still")["lastMessage"] == "still"
 

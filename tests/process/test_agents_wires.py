@@ -161,10 +161,10 @@ async def test_a_notice_after_a_wait_that_was_cancelled_arrives_once(
     scratch.write_config(config(scratch, "--modes"))
     # The first client makes the agents, the second one is the lead itself.
     channel = channel_of(scratch, wire, revision)
-    tools, go = opened(scratch), scratch.home / "go"
+    tools, go, rest = opened(scratch), scratch.home / "go", scratch.home / "rest"
     lead = tools.create("say ready")["agentId"]
     child = child_of(tools, lead, f"{RESTLESS}\nshell until [ -e {go} ]; do sleep 0.05; done")
-    tools.send(lead, "sleep", background=True)
+    tools.send(lead, f"shell until [ -e {rest} ]; do sleep 0.05; done", background=True)
     token = (scratch.folder / "agents" / f"{lead}.token").read_text().strip()
     if isinstance(channel, Http):
         channel.client.headers |= {"Hearth-Role-Token": token, "X-Hearth-Agent": lead}
@@ -179,7 +179,8 @@ async def test_a_notice_after_a_wait_that_was_cancelled_arrives_once(
     go.touch()
     assert tools.wait(child)["status"] == "idle"
     # The lead is busy: a wait of its own that goes on would use the notice up.
-    tools.call("cancel_agent", agentId=lead)
+    assert tools.status(lead)["status"] == "running"
+    rest.touch()
     told(tools, lead, child)
     assert tools.send(lead, "say next")["lastMessage"] == "next"
     assert notices(tools, lead, child, "finished") == 1
