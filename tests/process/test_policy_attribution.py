@@ -69,14 +69,19 @@ def test_a_hook_has_the_role_of_the_nearest_agent_and_not_of_the_lead_above_it(t
 @pytest.mark.parametrize("server", ["hearth", "count"])
 def test_a_tool_of_a_server_that_is_only_named_like_hearth_s_is_decided(team: Team, server: str) -> None:
     hook = [*HEARTH, "hook", "pre-tool-use", "--client", "claude"]
-    given = tool_call("claude", f"mcp__{server}__count__once", {"key": "k1"})
+    tool = "count__once" if server == "hearth" else "once"
+    given = tool_call("claude", f"mcp__{server}__{tool}", {"key": "k1"})
     done = subprocess.run(hook, input=given, env=team.scratch.environment(), capture_output=True, check=False)
     assert b'"deny"' in done.stdout, done
     # With a session of this very client the hub decides, and the hook has no opinion.
     hello: Message = {} if server == "hearth" else {"server": server}
-    team.scratch.frames(**hello).initialize()
+    assert tool in team.scratch.frames(**hello).initialized().tools()
     done = subprocess.run(hook, input=given, env=team.scratch.environment(), capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, b"")
+    # A server's own name may go on like Hearth's.
+    given = tool_call("claude", f"mcp__{server}__x__run", {"key": "k1"})
+    done = subprocess.run(hook, input=given, env=team.scratch.environment(), capture_output=True, check=False)
+    assert b'"deny"' in done.stdout, done
 
 
 @pytest.mark.parametrize("words", [("stop", "--yes"), ("restart", "--yes"), ("reload", "--yes")])

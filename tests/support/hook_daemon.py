@@ -34,7 +34,7 @@ class WordDecider:
     def settings(self) -> HookSettings:
         return HookSettings(wait=20.0)
 
-    async def reaches_hearth(self, who: HookCaller, server: str) -> bool:
+    async def reaches_hearth(self, who: HookCaller, server: str, tool: str) -> bool:
         return server == "hearth"
 
     async def decide_tool(

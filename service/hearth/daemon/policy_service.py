@@ -228,7 +228,7 @@ class PolicyService:
         )
         tokens = self._tokens = RoleTokens(places.role_tokens())
         guard = Guard(policy, approvals, recorder, tokens, self.look_at_once, seam.agents)
-        self._hooks = HookService(HookDecider(guard, recorder, self._attribution.owner_of))
+        self._hooks = HookService(HookDecider(guard, recorder, self._attribution.owner_of, self._hub.has_tool))
         self._trust = TrustStore(places.trusted)
         self._read_projects(guard, self._trust)
         return guard

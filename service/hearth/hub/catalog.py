@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Raw
 
 from hearth.errors import MessageError
-from hearth.hub.sessions import AUTO, SEARCH, Session
+from hearth.hub.sessions import AUTO, FULL, SEARCH, Session
 from hearth.mcp import catalog, downgrade, uris, versions
 from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, ListKind, ServerCatalog
 from hearth.upstreams.instance import Instance
@@ -250,6 +250,15 @@ class Catalog:
             session.show(view, self.version)
             return view
         return session.view
+
+    def has_tool(self, session: Session, name: str) -> bool:
+        """Tell whether a tool of that name is the client's to call: it is listed, or finds and calls others."""
+        if session.mode != FULL:
+            from hearth.mcp.search_tools import NAMES
+
+            if name in NAMES:
+                return True
+        return name in self.view(session).tools
 
     def searches(self, session: Session) -> bool:
         """Tell whether the client is offered the search tools instead of all others."""

@@ -373,6 +373,10 @@ class Hub:
         offer = self._catalogue.view(session).tools.get(tool)
         return offer.item.definition.get("inputSchema") if offer else None
 
+    def has_tool(self, session: Session, name: str) -> bool:
+        """Tell whether a tool of that name is the client's to call."""
+        return self._catalogue.has_tool(session, name)
+
     async def tools(self, query: str, server: str | None, limit: object) -> bytes:
         """Return the known tools, for `hearth tools`. Starts no server. Raises HearthError."""
         from hearth.mcp import tool_index

@@ -33,7 +33,7 @@ class ToolUse(NamedTuple):
 
 _MCP_PREFIX = "mcp__"
 # Tools of clients that read from an MCP server by its name.
-_RESOURCE_TOOLS = frozenset(
+RESOURCE_TOOLS = frozenset(
     {
         *("ListMcpResourcesTool", "ReadMcpResourceTool", "ReadMcpResourceDirTool"),
         *("list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource"),
@@ -43,7 +43,7 @@ _RESOURCE_TOOLS = frozenset(
 
 def mcp_tool(client: str, tool: str, arguments: Mapping[str, Any], context: object) -> tuple[str, str] | None:
     """Return the client's name of an MCP server and the tool there, for a tool that reaches one."""
-    if tool in _RESOURCE_TOOLS:
+    if tool in RESOURCE_TOOLS:
         server = arguments.get("server")
         return (server, tool) if isinstance(server, str) and server else None
     if client == "gemini":

@@ -14,14 +14,17 @@ from hearth.hub.agent_directory import ProcessOwner, check_claim, proven_by
 from hearth.hub.authorization.guard import Guard
 from hearth.hub.authorization.hooks import HookCaller, HookSettings
 from hearth.hub.authorization.pending import Asker
-from hearth.hub.sessions import agent_principal, digest
+from hearth.hub.sessions import Session, agent_principal, digest
 from hearth.policy.hook_formats import HookCall, HookVerdict
+from hearth.policy.hook_tools import RESOURCE_TOOLS
 
 if TYPE_CHECKING:
     from hearth.policy.stop_checks import StopFacts
 
 # Finds the client or agent that a process descends from.
 OwnerOf = Callable[[int | None], Awaitable[ProcessOwner]]
+# Tells whether a tool is a session's to call, by its name there.
+HasTool = Callable[[Session, str], bool]
 # Name under which `hearth connect` adds the bridge to a client.
 BRIDGE_NAME = "hearth"
 # Seconds that a decision has less than the hook, which has to write its answer.
@@ -41,24 +44,29 @@ class HookRecorder(Protocol):
 class HookDecider:
     """Decisions of the policy in force for clients' hooks."""
 
-    def __init__(self, guard: Guard, recorder: HookRecorder, owner_of: OwnerOf) -> None:
+    def __init__(self, guard: Guard, recorder: HookRecorder, owner_of: OwnerOf, has_tool: HasTool) -> None:
         self._guard = guard
         self._recorder = recorder
         self._owner_of = owner_of
+        self._has_tool = has_tool
 
     def settings(self) -> HookSettings:
         """Return the settings of the policy in force."""
         policy = self._guard.policy
         return HookSettings(policy.hook_wait, policy.hooks_on_error, policy.max_blocks)
 
-    async def reaches_hearth(self, who: HookCaller, server: str) -> bool:
+    async def reaches_hearth(self, who: HookCaller, server: str, tool: str) -> bool:
         """Tell whether a client's MCP server is a bridge to this daemon: its calls are decided here already.
 
-        The name alone proves nothing, since a client may give its own server any name: it must have a session here.
+        The name alone proves nothing, since a client may give its own server any name: it must have a session here, and
+        that session the tool. `mcp__hearth__x__run` may be `run` of a server `hearth__x`.
         """
         found = await self._owner_of(who.pid)
         # A client below an MCP server of a session is another client than the session's.
-        return not found.is_served and any((session.server or BRIDGE_NAME) == server for session in found.sessions)
+        return not found.is_served and any(
+            (session.server or BRIDGE_NAME) == server and (tool in RESOURCE_TOOLS or self._has_tool(session, tool))
+            for session in found.sessions
+        )
 
     async def decide_tool(
         self, who: HookCaller, server: str | None, tool: str, arguments: bytes, workspace: str | None

@@ -53,8 +53,8 @@ class Decider(Protocol):
     def settings(self) -> HookSettings:
         """Return the settings of the policy in force."""
 
-    async def reaches_hearth(self, who: HookCaller, server: str) -> bool:
-        """Tell whether the client's MCP server of that name is a bridge to this daemon, where its calls are decided."""
+    async def reaches_hearth(self, who: HookCaller, server: str, tool: str) -> bool:
+        """Tell whether a tool of the client's MCP server is the bridge's: this daemon decides its calls."""
 
     async def decide_tool(
         self, who: HookCaller, server: str | None, tool: str, arguments: bytes, workspace: str | None
@@ -118,7 +118,7 @@ class HookService:
     # --- tools
 
     async def _decide(self, who: HookCaller, call: HookCall) -> HookVerdict:
-        if call.mcp is not None and await self._decider.reaches_hearth(who, call.mcp[0]):
+        if call.mcp is not None and await self._decider.reaches_hearth(who, *call.mcp):
             return SILENT
         former = self._decisions.take(call)
         if former is not None:

@@ -9,7 +9,7 @@ import pytest
 
 from hearth.hub.agent_directory import ProcessOwner
 from hearth.hub.authorization.guard import Guard
-from hearth.hub.authorization.hook_decider import HookDecider
+from hearth.hub.authorization.hook_decider import HasTool, HookDecider
 from hearth.hub.authorization.hooks import HookCaller
 from hearth.hub.sessions import Session
 from hearth.policy import stop_checks
@@ -62,7 +62,7 @@ async def verdict(guard: Guard, tmp_path: Path, began: Path | None, moved: Path)
     async def owner_of(pid: int | None) -> ProcessOwner:
         return ProcessOwner([session] if session else [])
 
-    decider = HookDecider(guard, Recorded(), owner_of)
+    decider = HookDecider(guard, Recorded(), owner_of, has_no_tool)
     who = HookCaller("claude", "x", 1, None, str(moved))
     found = await decider.decide_tool(who, None, "Bash", json.dumps({"command": "make"}).encode(), str(moved))
     return found.kind
@@ -98,11 +98,15 @@ def stage(tmp_path: Path) -> AgentStage:
     return found
 
 
-def decider_of(stage: AgentStage, owner: ProcessOwner) -> HookDecider:
+def has_no_tool(session: Session, name: str) -> bool:
+    return False
+
+
+def decider_of(stage: AgentStage, owner: ProcessOwner, has_tool: HasTool = has_no_tool) -> HookDecider:
     async def owner_of(pid: int | None) -> ProcessOwner:
         return owner
 
-    return HookDecider(stage.guard, stage.recorder, owner_of)
+    return HookDecider(stage.guard, stage.recorder, owner_of, has_tool)
 
 
 async def bash(decider: HookDecider, token: str | None = None, claimed: str | None = None) -> HookVerdict:
@@ -129,6 +133,17 @@ async def test_the_user_s_own_hooks_with_a_role_token_do_not_change_who_an_agent
     token = stage.guard._tokens.issue("free")
     assert (await bash(decider_of(stage, ProcessOwner([])), token)).kind == "allow"
     assert (await bash(decider_of(stage, ProcessOwner([], "a1")), token)).kind == "deny"
+
+
+async def test_a_tool_is_hearth_s_only_if_the_session_has_it(stage: AgentStage) -> None:
+    session, _ = stage.session()
+    who = HookCaller("claude", "x", 1, None, "/work")
+    decider = decider_of(stage, ProcessOwner([session]), lambda _, name: name == "github__merge")
+    assert await decider.reaches_hearth(who, "hearth", "github__merge")
+    # `mcp__hearth__x__run` may be `run` of a server `hearth__x`.
+    assert not await decider.reaches_hearth(who, "hearth", "x__run")
+    assert not await decider.reaches_hearth(who, "other", "github__merge")
+    assert await decider.reaches_hearth(who, "hearth", "ReadMcpResourceTool")
 
 
 @pytest.mark.parametrize("by", ["token", "process", "role token", "session"])

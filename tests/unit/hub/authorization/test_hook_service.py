@@ -31,8 +31,8 @@ class ScriptedDecider:
     def settings(self) -> HookSettings:
         return self.hook_settings
 
-    async def reaches_hearth(self, who: HookCaller, server: str) -> bool:
-        return server == "hearth"
+    async def reaches_hearth(self, who: HookCaller, server: str, tool: str) -> bool:
+        return server == "hearth" and tool == "github__merge"
 
     async def decide_tool(
         self, who: HookCaller, server: str | None, tool: str, arguments: bytes, workspace: str | None
@@ -101,6 +101,13 @@ async def test_a_tool_that_reaches_hearth_is_left_to_the_hub(service: HookServic
     given = tool_call("claude", "mcp__hearth__github__merge", {})
     assert await service.answer("claude", "pre-tool-use", given, PID, None) == HookAnswer(b"")
     assert decider.asked == []
+
+
+async def test_a_server_whose_name_begins_as_hearth_s_is_decided(
+    service: HookService, decider: ScriptedDecider
+) -> None:
+    await service.answer("claude", "pre-tool-use", tool_call("claude", "mcp__hearth__x__run", {}), PID, None)
+    assert decider.asked == [("mcp__hearth__x__run", {})]
 
 
 async def test_a_tool_of_another_mcp_server_is_decided_by_its_name(

@@ -7,6 +7,9 @@ import pytest
 
 from hearth.packs.agents.permissions.tool_uses import is_own_tool, uses_of
 
+# Tells whether the agent's session has a tool.
+HAS_TOOL = {"github__delete_repository", "self-id__set_title", "team__send_message"}.__contains__
+
 
 def uses(client: str = "", **call: Any) -> list[tuple[str, dict[str, Any]]]:
     return [(use.tool, json.loads(use.arguments)) for use in uses_of(client, {"toolCallId": "1", **call}, "/work")]
@@ -80,7 +83,7 @@ def test_more_paths_than_can_be_decided_are_asked_about() -> None:
 
 def test_tools_of_the_bridge_need_no_permission_where_the_hub_decides() -> None:
     def own(name: str, packs: Any) -> bool:
-        return is_own_tool("claude", {"_meta": {"claudeCode": {"toolName": name}}}, packs)
+        return is_own_tool("claude", {"_meta": {"claudeCode": {"toolName": name}}}, packs, HAS_TOOL)
 
     assert own("mcp__hearth__github__delete_repository", None)
     assert own("mcp__hearth__self-id__set_title", {"self-id": 1})
@@ -88,15 +91,21 @@ def test_tools_of_the_bridge_need_no_permission_where_the_hub_decides() -> None:
     assert not own("mcp__hearth__github__delete_repository", {"self-id": 1})
     assert not own("mcp__hearth__team__send_message", {"self-id": 1})
     assert not own("mcp__other__set_title", None)
-    assert not is_own_tool("claude", {"title": "mcp__hearth__x"}, None)
+    assert not own("mcp__hearth__github__run", None)
+    assert not own("mcp__hearth__x__run", None)
+    assert not own("mcp__hearth__agents__run", {"agents": 1})
+    assert not is_own_tool("claude", {"title": "mcp__hearth__x"}, None, HAS_TOOL)
 
 
 def test_tools_of_the_bridge_are_known_in_the_words_of_each_client() -> None:
     packs: Any = {"self-id": 1}
     asked = {"_meta": {"is_mcp_tool_approval": True}, "rawInput": {"server": "hearth", "tool": "self-id__set_title"}}
-    assert is_own_tool("codex", asked, packs)
-    assert not is_own_tool("codex", {**asked, "_meta": {}}, packs)
-    assert not is_own_tool("codex", {**asked, "rawInput": {"server": "other", "tool": "self-id__set_title"}}, packs)
-    assert is_own_tool("gemini", {"toolCallId": "mcp_hearth_self-id__set_title__call_1"}, packs)
-    assert not is_own_tool("gemini", {"toolCallId": "mcp_hearth_other_tool__call_1"}, None)
-    assert not is_own_tool("claude", {"toolCallId": "mcp_hearth_self-id__set_title__call_1"}, packs)
+    assert is_own_tool("codex", asked, packs, HAS_TOOL)
+    assert not is_own_tool("codex", {**asked, "_meta": {}}, packs, HAS_TOOL)
+    other = {"server": "other", "tool": "self-id__set_title"}
+    assert not is_own_tool("codex", {**asked, "rawInput": other}, packs, HAS_TOOL)
+    assert is_own_tool("gemini", {"toolCallId": "mcp_hearth_self-id__set_title__call_1"}, packs, HAS_TOOL)
+    assert not is_own_tool("gemini", {"toolCallId": "mcp_hearth_other_tool__call_1"}, None, HAS_TOOL)
+    assert not is_own_tool("gemini", {"toolCallId": "mcp_hearth_agents__evil_run__1"}, None, HAS_TOOL)
+    assert not is_own_tool("gemini", {"toolCallId": "self-id__set_title__call_1"}, packs, HAS_TOOL)
+    assert not is_own_tool("claude", {"toolCallId": "mcp_hearth_self-id__set_title__call_1"}, packs, HAS_TOOL)

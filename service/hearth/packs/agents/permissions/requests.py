@@ -17,6 +17,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hearth.errors import HearthError, NoRoom, Refused
@@ -146,7 +147,7 @@ class Permissions:
         """Decide a request, or put it to those who may decide."""
         guard = self._hub.policy.guard
         packs = None if guard else self._hub.config.packs
-        if is_own_tool(tool_client, request.tool_call, packs):
+        if is_own_tool(tool_client, request.tool_call, packs, partial(self._has_tool, agent.id)):
             answer(acp.choose_option(request.options, allow=True))
             return
         if len(agent.permissions) >= PERMISSIONS_LIMIT:
@@ -163,6 +164,11 @@ class Permissions:
             self._wait(agent, request, answer, uses)
         else:
             self._decide(guard, agent, request, answer, uses)
+
+    def _has_tool(self, agent: str, name: str) -> bool:
+        """Tell whether a session of an agent has a tool: the name alone could be another server's."""
+        sessions = [session for session in self._hub.sessions if session.proven[1] == agent]
+        return any(self._hub.has_tool(session, name) for session in sessions)
 
     def _asker(self, agent: "Agent", role: str) -> Asker:
         record = agent.record

@@ -13,7 +13,7 @@ No use: the request is asked about. The title is text for display, and tells not
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hearth.packs.agents import acp
@@ -35,16 +35,20 @@ _CHANGES = frozenset({"Edit", "Write", "apply_patch"})
 PATHS_LIMIT = 100
 
 
-def is_own_tool(tool_client: str, tool_call: Members, packs: Mapping[str, object] | None) -> bool:
+def is_own_tool(
+    tool_client: str, tool_call: Members, packs: Mapping[str, object] | None, has_tool: Callable[[str], bool]
+) -> bool:
     """Tell whether a tool reaches Hearth, which decides about it: its call goes through the hub.
 
     With a policy (`packs` None) that holds for every tool. Without one, only tools of the packs for agents need no
     permission: the others are servers that the person has configured, and asked this agent to ask about.
+
+    `has_tool` tells whether the agent's session has a tool: `mcp__hearth__x__run` may be of a server `hearth__x`.
     """
     name = _own_name(tool_client, tool_call)
-    if name is None or packs is None:
-        return name is not None
-    return any(pack in packs and name.startswith(f"{pack}__") for pack in _TEAM_PACKS)
+    if name is None or not has_tool(name):
+        return False
+    return packs is None or any(pack in packs and name.startswith(f"{pack}__") for pack in _TEAM_PACKS)
 
 
 def _own_name(tool_client: str, tool_call: Members) -> str | None:
@@ -58,7 +62,8 @@ def _own_name(tool_client: str, tool_call: Members) -> str | None:
     if tool_client == "gemini":
         # `mcp_SERVER_TOOL__CALL` is the only place of the name. Another server's could begin alike: only the packs'
         # own names are taken for what they say.
-        found = (text_of(tool_call.get("toolCallId")) or "").removeprefix(_GEMINI_PREFIX)
+        id = text_of(tool_call.get("toolCallId")) or ""
+        found = id.removeprefix(_GEMINI_PREFIX).rpartition("__")[0] if id.startswith(_GEMINI_PREFIX) else ""
         return next((found for pack in _TEAM_PACKS if found.startswith(f"{pack}__")), None)
     return None
 
