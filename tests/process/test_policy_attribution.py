@@ -369,3 +369,23 @@ def test_a_hook_at_a_port_has_the_role_of_the_client_that_it_runs_below(scratch:
         .request("POST", given, bearer(scratch))
         .text()
     )
+
+
+def test_a_client_of_a_daemon_on_tcp_is_no_person(scratch: Scratch) -> None:
+    team = Team(scratch, STRICT)
+    scratch.serve({"count": server("counting", team.ledger)}, listen="tcp:127.0.0.1:0")
+    # This process is the bridge's client.
+    command = [*HEARTH, "bridge", "--no-start"]
+    with subprocess.Popen(
+        command, env=team.scratch.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as bridge:
+        assert bridge.stdin and bridge.stdout
+        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HANDSHAKE}
+        bridge.stdin.write(json.dumps(message).encode() + b"\n")
+        bridge.stdin.flush()
+        assert b"result" in bridge.stdout.readline()
+        until(lambda: "for a person" in scratch.hearth("approve", "00").stderr, "the client's process is known")
+        done = scratch.hearth("role", "token", "tl")
+        assert done.returncode == 5 and "runs below 'agent'" in done.stderr, done
+        assert team.tokens.list() == []
+        assert team.person("role", "token", "tl").returncode == 0

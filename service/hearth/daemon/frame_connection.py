@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import logging
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -13,7 +14,8 @@ from hearth.daemon.client_connection import COUNTERS
 from hearth.daemon.client_limits import LimitedConnection
 from hearth.errors import FrameError, HearthError, NoRoom, Refused, WireError
 from hearth.faults import SEAMS
-from hearth.hub.sessions import AUTO, FULL, SEARCH
+from hearth.host import peers
+from hearth.hub.sessions import AUTO, FULL, SEARCH, Session
 from hearth.mcp import messages
 from hearth.wire import json
 from hearth.wire.frames import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION, FrameDecoder, encode
@@ -165,6 +167,8 @@ class FrameConnection(LimitedConnection):
             "isOwner": hub.sessions.owner is session,
             "heartbeatSeconds": self.heartbeat_interval,
         }
+        if self._pid is None and hub.policy.guard is not None:
+            self._begin(self._note_client(session))
         # In the kernel before any line is read: a bridge that never saw the greeting knows that no line was run.
         self._outbox.write_now(encode(json.dumps(greeting)))
         if self._farewell:
@@ -217,17 +221,21 @@ class FrameConnection(LimitedConnection):
         if header["type"] != "reload":
             self._services.look_at_config()
         control.integer(header, "seq")
-        task = asyncio.get_running_loop().create_task(self._answer_control(header, payload))
+        self._begin(self._answer_control(header, payload))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _answer_control(self, header: dict[str, Any], payload: bytes) -> None:
         api, kind = self._services.control, header["type"]
-        attributed = functools.partial(self._services.attributed, self._pid)
+        pid = await self._find_pid()
+        attributed = functools.partial(self._services.attributed, pid)
         if kind == control.EVENTS_FRAME:
             await control.answer_events(api, header, self._send, self._outbox.drained)
         elif kind == control.HOOK_FRAME:
-            self._send(*await hooks.answer_frame(api, header, payload, self._pid))
+            self._send(*await hooks.answer_frame(api, header, payload, pid))
         elif kind in control.AGENT_FRAMES:
             # Loaded with the first of these frames.
             from hearth.daemon import agent_control
@@ -236,6 +244,19 @@ class FrameConnection(LimitedConnection):
             await agent_control.answer_frame(api, frame, self.session, attributed, self._send, self._outbox.drained)
         else:
             self._send(*await control.answer_frame(api, header, self.session, attributed))
+
+    async def _find_pid(self) -> int | None:
+        """Return the peer's process; over TCP it is looked up, and only where there is a policy."""
+        if self._pid is None and self._services.hub.policy.guard is not None:
+            peer, own = (self._outbox.transport.get_extra_info(name) for name in ("peername", "sockname"))
+            if isinstance(peer, tuple) and isinstance(own, tuple):
+                self._pid = await asyncio.to_thread(peers.pid_of_tcp, peer[:2], own[:2])
+        return self._pid
+
+    async def _note_client(self, session: Session) -> None:
+        pid = await self._find_pid()
+        if pid is not None:
+            self._services.policy.called_by(session, pid)
 
     # --- the session's client sink
 
