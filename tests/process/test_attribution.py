@@ -87,6 +87,16 @@ async def test_a_process_below_an_agent_s_counts_as_the_agent_without_a_session(
         assert await scene.attribution.agent_above(os.getpid()) is None
 
 
+async def test_sessions_above_are_those_of_clients_above_and_not_of_the_client_itself(scene: Scene) -> None:
+    with nested(3) as (outermost, _, innermost):
+        outer, inner, again = (scene.session(pid) for pid in (outermost, innermost, innermost))
+        unknown = scene.hub.open_session(Kept(), "lines")
+        assert await scene.attribution.sessions_above(inner) == [outer]
+        assert await scene.attribution.sessions_above(again) == [outer]
+        assert await scene.attribution.sessions_above(outer) == []
+        assert await scene.attribution.sessions_above(unknown) == []
+
+
 async def test_of_nested_agents_the_nearest_counts(scene: Scene) -> None:
     scene.agents.add("a1")
     scene.agents.add("a2")

@@ -81,6 +81,12 @@ class Attribution:
             return None
         return (await self.owner_of(pid)).agent
 
+    async def sessions_above(self, session: Session) -> list[Session]:
+        """Return the sessions of the clients that a session's client descends from; not those of that client itself."""
+        wires = self._wires(self._hub.sessions)
+        own = [wire for wire in wires if wire.session is session]
+        return await asyncio.to_thread(_above, own, wires) if own else []
+
     async def owner_of(self, pid: int | None) -> ProcessOwner:
         """Return the agent or the client that is the nearest ancestor of a process.
 
@@ -233,6 +239,16 @@ def _relatives(
     if has_servers and not is_served and not agent:
         is_served = any(started_with(each, SERVER_MARK) is not None for each in family)
     return _Relatives(family, [wire.clients() for wire in wires], agent or None, child, is_served, agent == "")
+
+
+def _above(own: list[_Wire], wires: list[_Wire]) -> list[Session]:
+    """Find the sessions whose clients are above those of some connections. Reads /proc."""
+    from hearth.host import process_table
+
+    above: set[int] = set()
+    for wire in own:
+        above.update(set(process_table.ancestors(wire.pid)) - wire.clients())
+    return [wire.session for wire in wires if not above.isdisjoint(wire.clients())]
 
 
 def _marked(pid: int, agent_of_mark: Callable[[str], str | None] | None) -> str | None:

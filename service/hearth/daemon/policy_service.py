@@ -225,6 +225,7 @@ class PolicyService:
             show,
             seam.agents,
             self._attribution.agent_above,
+            self._attribution.sessions_above,
         )
         tokens = self._tokens = RoleTokens(places.role_tokens())
         guard = Guard(policy, approvals, recorder, tokens, self.look_at_once, seam.agents)

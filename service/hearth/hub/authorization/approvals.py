@@ -10,8 +10,8 @@ The rules:
 3. A lead decides only what its own role may do unasked, and never its own request; an agent neither decides those of
    the agents above it. A lead gives grants for one call.
 4. The person decides by `hearth approve`, or by elicitation in a session of a `human` role; never in a session of the
-   principal that asks, in one of an agent, or in one below an agent's process. A person may grant a call once, for the
-   session, or always.
+   principal that asks, in one of an agent, or in one below an agent's process or below the client that asks. A person
+   may grant a call once, for the session, or always.
 5. Without a decision within `approval_timeout` the call is denied.
 6. A decision is in the audit trail and on disk before it takes effect. If it cannot be written, it does not count.
 """
@@ -104,7 +104,8 @@ Record = Callable[[Approval, Settlement], Awaitable[None]]
 class Approvals:
     """Approvals of one daemon. `record` writes decisions to the audit trail, `notify` shows them on the desktop.
 
-    `agents` returns the directory of agents, `agent_above` the id of the agent that a process descends from.
+    `agents` returns the directory of agents, `agent_above` the id of the agent that a process descends from,
+    `sessions_above` the sessions of the clients that a session's client descends from.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Approvals:
         notify: Callable[[str, str], None],
         agents: Callable[[], AgentDirectory | None] = lambda: None,
         agent_above: Callable[[int | None], Awaitable[str | None]] | None = None,
+        sessions_above: Callable[[Session], Awaitable[list[Session]]] | None = None,
     ) -> None:
         self.pending = pending
         self._sessions = sessions
@@ -128,6 +130,7 @@ class Approvals:
         self.leads = Leads(sessions, agents, lambda: self.roles)
         self._agents = agents
         self._agent_above = agent_above
+        self._sessions_above = sessions_above
         self._record = record
         self._spawn = spawn
         self._notify = notify
@@ -307,6 +310,10 @@ class Approvals:
         params = json.dumps({"message": f"{text}{why}", "requestedSchema": _SCHEMA})
         try:
             if self._agent_above and await self._agent_above(session.pid) is not None:
+                return
+            if self._sessions_above and any(
+                each.principal == approval.principal for each in await self._sessions_above(session)
+            ):
                 return
             answer = await self._questions.ask(session, "elicitation/create", params, max(1.0, _left(approval)))
             content = values.members(answer.get("content"))

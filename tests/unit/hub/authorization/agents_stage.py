@@ -143,11 +143,12 @@ class AgentStage:
         self.pending = Pending()
         self.recorder = Recorded()
         self.below: dict[int, str] = {}
+        self.above: dict[str, list[Session]] = {}
         self._tasks: list[asyncio.Future[object]] = []
         store = GrantStore(str(folder / "grants" / "mcp"), str(folder / "approvals.toml"))
         self.approvals = Approvals(
             self.pending, self.sessions, self.questions, store, self.recorder.approval, self._spawn,
-            lambda *_: None, lambda: self.agents, self._agent_above,
+            lambda *_: None, lambda: self.agents, self._agent_above, self._sessions_above,
         )  # fmt: skip
         tokens = RoleTokens(str(folder / "roles" / "tokens.json"))
         self.guard = Guard(
@@ -156,6 +157,9 @@ class AgentStage:
 
     def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
         self._tasks.append(asyncio.ensure_future(work))
+
+    async def _sessions_above(self, session: Session) -> list[Session]:
+        return self.above.get(session.id, [])
 
     async def _agent_above(self, pid: int | None) -> str | None:
         return self.below.get(pid or 0)

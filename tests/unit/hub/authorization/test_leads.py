@@ -147,6 +147,20 @@ async def test_another_lead_than_the_one_that_is_asked_decides_nothing(stage: Ag
     await asked.task
 
 
+async def test_a_question_is_never_put_to_a_client_below_the_one_that_asks(stage: AgentStage) -> None:
+    stage.agents.add("alone", "desk")
+    own, _ = stage.session(agent="alone", pid=13)
+    _, desk = stage.session("desk", pid=11)
+    member, below = stage.session("desk", pid=12)
+    other, elsewhere = stage.session("desk", pid=14)
+    stage.above = {member.id: [own], other.id: [member]}
+    asked = await stage.ask("alone")
+    await settle()
+    assert [len(asked_by_elicitation(sink)) for sink in (desk, below, elsewhere)] == [1, 0, 1]
+    stage.approvals.drain()
+    await asked.task
+
+
 async def test_a_question_is_put_to_a_person_s_client_and_never_below_an_agent(stage: AgentStage) -> None:
     stage.agents.add("alone", "desk")
     _, desk = stage.session("desk", pid=11)
