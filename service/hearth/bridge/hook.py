@@ -18,8 +18,6 @@ from hearth.wire.frames import FrameDecoder, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hearth.bridge.connector import Stream
     from hearth.paths import Places
 
@@ -43,9 +41,12 @@ Options:
   --wait SECONDS     deny when there is no answer after so long; must be less than the client's own time limit
                      [default: 55]
   --profile NAME     the daemon of another profile
-  --config PATH      the daemon of this config file (also: HEARTH_CONFIG in the environment)
-  --socket PATH      the daemon at this socket (also: HEARTH_SOCKET in the environment)
-  -h, --help         this text"""
+  --config PATH      the daemon of this config file
+  --socket PATH      the daemon at this socket
+  -h, --help         this text
+
+HEARTH_CONFIG and HEARTH_SOCKET in the environment are not read: a client may load a project's file of variables, and an
+agent may write that. `hearth connect` writes the options where they are needed."""
 
 # Events that decide nothing, whatever their client: a failure has nothing to deny. Any other event counts as deciding.
 PASSING_EVENTS = frozenset(
@@ -80,7 +81,7 @@ class HookOptions:
 
     __slots__ = ("agent_id", "client", "event", "places", "token_file", "wait")
 
-    def __init__(self, event: str, values: "dict[str, str]", environ: "Mapping[str, str]") -> None:
+    def __init__(self, event: str, values: "dict[str, str]") -> None:
         self.event = event
         self.client = values.get("--client", "")
         if self.client not in CLIENTS:
@@ -94,14 +95,15 @@ class HookOptions:
             raise _usage(f"--wait is a number of seconds, not {values['--wait']!r}") from exc
         if not 0 < self.wait <= WAIT_LIMIT_SECONDS:
             raise _usage(f"--wait is more than 0 and at most {WAIT_LIMIT_SECONDS} seconds")
-        self.places = places_of(values.get("--profile"), values.get("--config"), values.get("--socket"), environ)
+        # Without the environment, which is the client's: an agent may have written it.
+        self.places = places_of(values.get("--profile"), values.get("--config"), values.get("--socket"), {})
 
 
 def _usage(text: str) -> UsageError:
     return UsageError(f"{text}; {_HINT}", command="hook")
 
 
-def parse(argv: list[str], environ: "Mapping[str, str]") -> HookOptions:
+def parse(argv: list[str]) -> HookOptions:
     """Read the arguments. Raises UsageError, also for `--help`."""
     values: dict[str, str] = {}
     events: list[str] = []
@@ -121,13 +123,13 @@ def parse(argv: list[str], environ: "Mapping[str, str]") -> HookOptions:
             events.append(word)
     if not events:
         raise _usage("the event is missing")
-    return HookOptions(events[0], values, environ)
+    return HookOptions(events[0], values)
 
 
 def main(argv: list[str]) -> int:
     """Answer one call of a hook. Returns only when there is nothing to answer."""
     try:
-        options = parse(argv, os.environ)
+        options = parse(argv)
     except UsageError as end:
         os.write(1 if end.exit_code == 0 else 2, f"{end}\n".encode())
         return end.exit_code

@@ -22,20 +22,32 @@ def test_limits_and_clients_are_those_of_the_daemon() -> None:
 
 
 def test_options_stand_anywhere_and_after_a_space_or_an_equals_sign() -> None:
-    found = hook.parse(["--client=codex", "stop", "--wait", "9", "--token-file", "/t", "--profile", "work"], {})
+    found = hook.parse(["--client=codex", "stop", "--wait", "9", "--token-file", "/t", "--profile", "work"])
     assert (found.event, found.client, found.wait, found.token_file, found.places.key) == (
         *("stop", "codex", 9.0, "/t"),
         "work",
     )
 
 
+def test_the_environment_of_the_client_names_no_other_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = hook.parse(["stop", "--client", "gemini"]).places
+    monkeypatch.setenv("HEARTH_CONFIG", "/elsewhere/c.toml")
+    monkeypatch.setenv("HEARTH_SOCKET", "/elsewhere/daemon.sock")
+    found = hook.parse(["stop", "--client", "gemini"]).places
+    assert (found.config_file(), found.policy_file(), found.socket) == (
+        *(usual.config_file(), usual.policy_file()),
+        usual.socket,
+    )
+    assert hook.parse(["stop", "--client", "gemini", "--config", "/c.toml"]).places.config_file() == "/c.toml"
+
+
 def test_the_default_wait_is_above_the_daemons_own() -> None:
     from hearth.hub.authorization.hooks import HookSettings
 
-    assert hook.parse(["stop", "--client", "claude"], {}).wait == hook.WAIT_SECONDS > HookSettings().wait
+    assert hook.parse(["stop", "--client", "claude"]).wait == hook.WAIT_SECONDS > HookSettings().wait
 
 
 def test_help_is_no_error() -> None:
     with pytest.raises(UsageError) as told:
-        hook.parse(["--help"], {})
+        hook.parse(["--help"])
     assert told.value.exit_code == 0 and str(told.value) == hook.USAGE
