@@ -252,3 +252,12 @@ async def test_the_processes_of_a_session_over_http_that_are_remembered_are_boun
         assert await scene.attribution.attributed(command) is session
         scene.attribution.called_by(session, 20_000_000)
         assert await scene.attribution.attributed(command) is None
+
+
+async def test_a_client_outside_of_the_daemon_s_container_needs_a_token_and_is_below_no_agent(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, ruled=True)
+    scene.agents.add("a1")
+    scene.agents.pids = {-1: "a1"}
+    assert scene.attribution.origin(0, "hearth-role-x") is None
+    with pytest.raises(Refused, match="needs the agent's token"):
+        scene.attribution.origin(0, None)

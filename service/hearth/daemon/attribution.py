@@ -129,7 +129,8 @@ class Attribution:
 
         Reads /proc in the loop, a millisecond, and only while there are agents: a session must not begin before.
         """
-        if pid is None:
+        if pid is None or (pid == 0 and token is not None):
+            # 0 is a process that this PID namespace does not have: those below an agent are in it, or in one below.
             return None
         is_ruled, agents = self._hub.policy.guard is not None, self._agents()
         wires = self._wires(each for each in self._hub.sessions if is_ruled and each.is_agent)

@@ -288,6 +288,7 @@ class Agent(AgentProcess):
         mode = self.record.mode
         return (
             f"agent {self.id} has switched itself to mode {mode!r}, in which it never asks and which nobody has granted"
+            "; `hearth agent mode` puts it into that mode or into another one"
         )
 
     # --- events of the session
