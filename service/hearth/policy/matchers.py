@@ -29,7 +29,8 @@ WRAPPERS = frozenset({
 
 _CAPTURE = re.compile(r"\{([a-z][a-z0-9_]*)(?::([A-Za-z0-9_]+))?(\.\.\.)?\}")
 _PIECES = re.compile(r"\[|\]|[^\s\[\]]+")
-_PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
+# Words that mean themselves; two verbs of git push as `git push` does.
+_PLAIN = re.compile(r"(?!(?i:http-push|send-pack)$)[A-Za-z0-9_./][A-Za-z0-9_./-]*")
 _LINE_ENDS = {ord(character): " " for character in "\t\n\r"}
 
 
@@ -104,8 +105,10 @@ class CommandTemplate(NamedTuple):
             if index == len(words):
                 raise NoMatch("the command has no {}", literal, certain=True)
             if words[index] != literal:
-                is_other = _is_other_program if index == 0 else _is_other_word
-                raise _other_literal(words[index], literal, is_other(words[index], literal))
+                if index:
+                    raise _other_literal(words[index], literal, _is_other_word(words[index], literal))
+                is_other = _is_other_program(words[0], literal) and not self._is_run_by(words)
+                raise _other_literal(words[0], literal, is_other)
         if self.is_fixed:
             return self._match_one_by_one(words, around)
         found: Captured = {}
@@ -113,6 +116,13 @@ class CommandTemplate(NamedTuple):
         if not attempt.fits(self.items[len(self.lead) :], len(self.lead), found):
             raise attempt.reason or NoMatch("the command is not of that form")
         return found
+
+    def _is_run_by(self, words: Sequence[str]) -> bool:
+        """Tell whether another program may run a command like this: `find -exec git push …`, `uv run git push …`."""
+        names = [_program_name(word) for word in words]
+        if self.lead[0].casefold() not in names:
+            return False
+        return len(self.lead) < 2 or self.lead[1].casefold() in names[names.index(self.lead[0].casefold()) + 1 :]
 
     def _match_one_by_one(self, words: Sequence[str], around: Surroundings) -> Captured:
         found: Captured = {}
@@ -137,13 +147,17 @@ def _other_literal(word: str, literal: str, certain: bool) -> NoMatch:
 
 
 class CommandHead(NamedTuple):
-    """First words of a simple command. `program`: the name in it, as the most lenient file system compares it."""
+    """First words of a simple command. `program`: the name in it, as the most lenient file system compares it.
+
+    `names`: later words as names of programs, which another program may run.
+    """
 
     word: str
     program: str
     is_wrapper: bool
     second: str | None
     is_plain: bool
+    names: frozenset[str]
 
 
 def head_of(words: Sequence[str]) -> CommandHead:
@@ -151,7 +165,9 @@ def head_of(words: Sequence[str]) -> CommandHead:
     program = _program_name(words[0])
     second = words[1] if len(words) > 1 else None
     is_plain = second is not None and _PLAIN.fullmatch(second) is not None
-    return CommandHead(words[0], program, program in WRAPPERS, second, is_plain)
+    return CommandHead(
+        words[0], program, program in WRAPPERS, second, is_plain, frozenset(map(_program_name, words[1:]))
+    )
 
 
 def _program_name(word: str) -> str:

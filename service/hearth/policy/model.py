@@ -101,7 +101,8 @@ class Permission(Record):
         """Tell whether a command is another one beyond doubt, by its first words: none of the templates matches it."""
         found = self._programs.get(head.word)
         if found is None:
-            return bool(self._programs) and head.program not in self._program_names and not head.is_wrapper
+            is_other = head.program not in self._program_names and self._program_names.isdisjoint(head.names)
+            return bool(self._programs) and is_other and not head.is_wrapper
         if found.others and (head.program in found.others or head.is_wrapper):
             return False
         if found.seconds is None or head.second is None:
