@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.agents.home import AgentTools, config, opened, serve
+from support.agents.home import AgentTools, config, opened, serve, until_in_call
 from support.clients import Message
 from support.daemon import Scratch
 from support.kernel import until
@@ -103,20 +103,20 @@ def test_an_idle_parent_is_told_once_that_a_child_has_finished(tools: AgentTools
     assert notices(tools, lead, child, "finished") == 1
 
 
-def test_a_busy_parent_is_told_after_its_turn(tools: AgentTools) -> None:
-    lead = tools.create()["agentId"]
-    child = child_of(tools, lead, "sleep 0.2\nsay done")
-    tools.send(lead, "sleep 0.6\nsay busy", background=True)
+def test_a_busy_parent_is_told_after_its_turn(tools: AgentTools, scratch: Scratch) -> None:
+    lead, go = tools.create()["agentId"], scratch.home / "go"
+    child = child_of(tools, lead, f"shell until [ -e {go} ]; do sleep 0.05; done\nsay done")
+    tools.send(lead, f"shell touch {go}\nsleep 0.6\nsay busy", background=True)
     assert tools.wait(child)["lastMessage"] == "done"
     told(tools, lead, child)
     assert notices(tools, lead, child, "finished") == 1
     assert "busy" in activity(tools, lead)
 
 
-def test_a_cancelled_parent_is_told_after_its_next_prompt_and_not_at_once(tools: AgentTools) -> None:
-    lead = tools.create()["agentId"]
-    child = child_of(tools, lead, "sleep 0.2\nsay done")
-    tools.send(lead, "sleep", background=True)
+def test_a_cancelled_parent_is_told_after_its_next_prompt_and_not_at_once(tools: AgentTools, scratch: Scratch) -> None:
+    lead, go = tools.create()["agentId"], scratch.home / "go"
+    child = child_of(tools, lead, f"shell until [ -e {go} ]; do sleep 0.05; done\nsay done")
+    tools.send(lead, f"shell touch {go}\nsleep", background=True)
     assert tools.wait(child)["lastMessage"] == "done"
     assert tools.call("cancel_agent", agentId=lead) == {"success": True}
     assert tools.send(lead, "say next")["lastMessage"] == "next"
@@ -180,11 +180,7 @@ def test_a_wait_for_one_child_returns_early_when_another_needs_something(
         first = child_of(tools, lead, "sleep", title="one")
         line = mcp(tool, agentId=first, **({"prompt": "sleep"} if tool == "send_agent_prompt" else {}))
     tools.send(lead, line, background=True)
-
-    def waits() -> bool:
-        return any(each["agentId"] == lead and each["inFlight"] for each in scratch.status()["sessions"])
-
-    until(waits, "the lead waits")
+    until_in_call(scratch, lead)
     go.touch()
     found = json.loads(tools.wait(lead)["lastMessage"])
     assert found["status"] == "running"

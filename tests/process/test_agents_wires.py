@@ -118,7 +118,7 @@ async def test_every_tool_over_every_wire(scratch: Scratch, wire: str, revision:
 
 
 # Each change of the mode is a change of the agent, and a wait for it reports progress.
-RESTLESS = "\n".join(["sleep 0.1\nmode plan\nsleep 0.1\nmode default"] * 10)
+RESTLESS = "\n".join(["sleep 0.1\nmode plan\nsleep 0.1\nmode default"] * 20)
 
 
 async def begin_wait(client: Raw, agent: str) -> tuple[int, Exchange]:

@@ -341,7 +341,8 @@ def test_a_person_is_told_on_the_desktop_unless_the_policy_says_not_to(scratch: 
     team.apply(TEAM)
     dev.begin_call("count__once", key="told")
     (told,) = (each for each in team.wait_pending(2) if each["id"] != quiet["id"])
-    until(shown.exists, "the notification is shown")
+    # The shell makes the file before it writes the line.
+    until(lambda: shown.exists() and shown.read_text().endswith("\n"), "the notification is shown")
     (line,) = shown.read_text().splitlines()
     assert line.endswith(
         f"|--|test-client asks to use once|hearth approve {told['id']}, or hearth deny {told['id']}|"

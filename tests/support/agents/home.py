@@ -9,6 +9,7 @@ from typing import Any
 from support.agents.launching import echo_command
 from support.clients import Client, Message
 from support.daemon import Daemon, Scratch, toml
+from support.kernel import until
 
 ECHO = "echo"
 
@@ -95,6 +96,15 @@ def opened(scratch: Scratch, **hello: object) -> AgentTools:
     client = scratch.frames(**{"cwd": str(scratch.home), **hello})
     client.initialize()
     return AgentTools(client, str(scratch.home))
+
+
+def until_in_call(scratch: Scratch, agent: str) -> None:
+    """Wait until an agent is inside of a call to Hearth."""
+
+    def is_in_call() -> bool:
+        return any(each["agentId"] == agent and each["inFlight"] for each in scratch.status()["sessions"])
+
+    until(is_in_call, f"agent {agent} is inside of a call")
 
 
 def new_repository(scratch: Scratch) -> Path:

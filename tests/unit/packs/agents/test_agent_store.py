@@ -520,7 +520,7 @@ async def test_what_is_queued_together_is_written_in_one_transaction(
     batches.clear()
     with store.together():
         store.deliver_notice(told.id)
-        assert has_work.wait(5)
+        assert has_work.wait(20)
         store.save(record(turn=2))
     await store.flush()
     assert batches[0] == (1, 1)
