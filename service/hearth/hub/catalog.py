@@ -252,13 +252,15 @@ class Catalog:
         return session.view
 
     def has_tool(self, session: Session, name: str) -> bool:
-        """Tell whether a tool of that name is the client's to call: it is listed, or finds and calls others."""
-        if session.mode != FULL:
-            from hearth.mcp.search_tools import NAMES
+        """Tell whether a tool of that name is the client's to call: it is listed, or finds and calls others.
 
-            if name in NAMES:
-                return True
-        return name in self.view(session).tools
+        The name may be as the client writes it for its model.
+        """
+        from hearth.mcp.search_tools import NAMES
+        from hearth.policy.hook_tools import BRIDGE_NAME, is_written
+
+        names = {*self.view(session).tools, *(NAMES if session.mode != FULL else ())}
+        return name in names or is_written(session.server or BRIDGE_NAME, name, names)
 
     def searches(self, session: Session) -> bool:
         """Tell whether the client is offered the search tools instead of all others."""

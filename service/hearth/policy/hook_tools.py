@@ -12,8 +12,9 @@ Any other tool keeps its own name. A patch of Codex is one use for each file tha
 """
 
 import json
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hearth.errors import HookFormatError
@@ -32,6 +33,8 @@ class ToolUse(NamedTuple):
 # --- MCP tools
 
 _MCP_PREFIX = "mcp__"
+# Name under which `hearth connect` adds the bridge to a client.
+BRIDGE_NAME = "hearth"
 # Tools of clients that read from an MCP server by its name.
 RESOURCE_TOOLS = frozenset(
     {
@@ -58,6 +61,30 @@ def mcp_tool(client: str, tool: str, arguments: Mapping[str, Any], context: obje
         return None
     server, separator, name = tool.removeprefix(_MCP_PREFIX).partition("__")
     return (server, name) if server and separator and name else None
+
+
+# Characters of names that Codex writes as `_`. Claude Code keeps the hyphen, and changes dots and spaces likewise.
+_CHANGED = re.compile(r"[^A-Za-z0-9_]")
+# Codex cuts the whole name of a tool to 64 characters, or a few less, and ends it with a hash.
+_UNCUT_CHARACTERS = 60
+_CUT = re.compile(r"(.{24})[0-9a-f]{40}|(.{24,})_[0-9a-f]{12}")
+
+
+def plain_name(name: str) -> str:
+    """Return the name of an MCP server or a tool as the client writes it that changes the most characters."""
+    return _CHANGED.sub("_", name)
+
+
+def is_written(server: str, name: str, tools: Iterable[str]) -> bool:
+    """Tell whether a client may write the name of one of the server's tools like this."""
+    prefix = plain_name(f"{_MCP_PREFIX}{server}__")
+    called = prefix + plain_name(name)
+    cut = _CUT.fullmatch(called)
+    head = (cut[1] or cut[2]) if cut else None
+    return any(
+        whole == called or (head is not None and len(whole) > _UNCUT_CHARACTERS and whole.startswith(head))
+        for whole in (prefix + plain_name(tool) for tool in tools)
+    )
 
 
 # --- the client's own tools

@@ -371,3 +371,25 @@ def test_a_tool_names_its_page_as_the_list_of_resources_does() -> None:
 def test_of_one_server_alone_pages_stay_as_they_are() -> None:
     found = view(offers("b", tools=[app_tool("t", "ui://app/main")]), alone=True)
     assert rendered(found, TOOLS)[0]["_meta"] == {"ui": {"resourceUri": "ui://app/main"}}
+
+
+@pytest.mark.parametrize(
+    ("called", "has_it"),
+    [
+        ("self-id__set_title", True),
+        ("self_id__set_title", True),
+        ("self_id__set_titles", False),
+        ("github__read_file", True),
+        # Codex cuts a long name, of which `mcp__hearth__` is the beginning, and adds a hash.
+        ("self_id__ab" + "0123456789" * 4, True),
+        ("self_id__" + "ab" * 14 + "_0123456789ab", True),
+        ("self_id__" + "cd" * 14 + "_0123456789ab", False),
+        ("self_id__set_0123456789ab", False),
+    ],
+)
+def test_a_tool_is_found_by_its_name_as_a_client_writes_it(called: str, has_it: bool) -> None:
+    place = Place("self-id", "github")
+    place.know(0, tools=["set_title", "ab" * 30])
+    place.know(1, tools=["read.file"])
+    session, _ = client()
+    assert place.catalogue.has_tool(session, called) == has_it

@@ -16,7 +16,7 @@ from hearth.hub.authorization.hooks import HookCaller, HookSettings
 from hearth.hub.authorization.pending import Asker
 from hearth.hub.sessions import Session, agent_principal, digest
 from hearth.policy.hook_formats import HookCall, HookVerdict
-from hearth.policy.hook_tools import RESOURCE_TOOLS
+from hearth.policy.hook_tools import BRIDGE_NAME, RESOURCE_TOOLS, plain_name
 
 if TYPE_CHECKING:
     from hearth.policy.stop_checks import StopFacts
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 OwnerOf = Callable[[int | None], Awaitable[ProcessOwner]]
 # Tells whether a tool is a session's to call, by its name there.
 HasTool = Callable[[Session, str], bool]
-# Name under which `hearth connect` adds the bridge to a client.
-BRIDGE_NAME = "hearth"
 # Seconds that a decision has less than the hook, which has to write its answer.
 MARGIN_SECONDS = 2.0
 
@@ -59,12 +57,14 @@ class HookDecider:
         """Tell whether a client's MCP server is a bridge to this daemon: its calls are decided here already.
 
         The name alone proves nothing, since a client may give its own server any name: it must have a session here, and
-        that session the tool. `mcp__hearth__x__run` may be `run` of a server `hearth__x`.
+        that session the tool. `mcp__hearth__x__run` may be `run` of a server `hearth__x`. Clients change
+        characters of names, so that both are compared as the one that changes the most would write them.
         """
         found = await self._owner_of(who.pid)
         # A client below an MCP server of a session is another client than the session's.
         return not found.is_served and any(
-            (session.server or BRIDGE_NAME) == server and (tool in RESOURCE_TOOLS or self._has_tool(session, tool))
+            plain_name(session.server or BRIDGE_NAME) == plain_name(server)
+            and (tool in RESOURCE_TOOLS or self._has_tool(session, tool))
             for session in found.sessions
         )
 

@@ -146,6 +146,15 @@ async def test_a_tool_is_hearth_s_only_if_the_session_has_it(stage: AgentStage) 
     assert await decider.reaches_hearth(who, "hearth", "ReadMcpResourceTool")
 
 
+async def test_a_bridge_s_name_counts_as_the_client_writes_it(stage: AgentStage) -> None:
+    session, _ = stage.session()
+    session.server = "my-files"
+    who = HookCaller("codex", "x", 1, None, "/work")
+    decider = decider_of(stage, ProcessOwner([session]), lambda _, name: name == "read")
+    assert await decider.reaches_hearth(who, "my_files", "read")
+    assert not await decider.reaches_hearth(who, "my_file", "read")
+
+
 @pytest.mark.parametrize("by", ["token", "process", "role token", "session"])
 async def test_a_hook_that_claims_another_agent_is_denied(stage: AgentStage, by: str) -> None:
     agent_token = stage.agents.add("a1", "free")
