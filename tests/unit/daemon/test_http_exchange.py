@@ -1,10 +1,12 @@
 """What goes out on a stream: its events, and signs of life while there are none."""
 
 from typing import Any, cast
+from unittest.mock import MagicMock
 
 import pytest
 
 from hearth.daemon.http import exchange
+from hearth.daemon.http.sink import HttpSink
 from hearth.daemon.http.streams import Stream
 
 
@@ -62,3 +64,27 @@ async def test_nobody_gets_a_sign_of_life_on_a_stream_that_somebody_else_reads_n
     wire.on_piece = lambda: stream.attach(object())
     await pump(wire, stream, reader, b"e-1")
     assert wire.pieces == [b":\n\n", b""] and wire.is_whole
+
+
+@pytest.mark.parametrize("is_modern", [True, False])
+async def test_a_request_whose_client_leaves_while_its_process_is_looked_up_is_cancelled_only_in_the_modern_era(
+    monkeypatch: pytest.MonkeyPatch, is_modern: bool
+) -> None:
+    request, found, received = MagicMock(), MagicMock(), []
+    request.connection.on_lost = []
+    found.session.stateless = is_modern
+    found.sink = HttpSink(1000, resumable=not is_modern)
+
+    async def leave(*_: object) -> None:
+        for each in list(request.connection.on_lost):
+            each()
+
+    def receive(tag: int) -> None:
+        received.append(tag)
+        found.sink.answer(tag, b"{}")
+
+    monkeypatch.setattr(exchange.callers, "note", leave)
+    await exchange.Exchange(request, found, []).run(receive)
+    assert len(received) == (0 if is_modern else 1)
+    assert request.connection.on_lost == []
+    assert found.begin.call_count == found.done.call_count == 1

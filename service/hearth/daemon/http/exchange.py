@@ -37,8 +37,6 @@ class Exchange:
 
     async def run(self, receive: Callable[[int], None]) -> None:
         """Pass the message to the hub with `receive`, and send the answer."""
-        if self._request.app.hub.policy.guard is not None:
-            await callers.note(self._request, self._found.session)
         sink = self._found.sink
         tag = sink.begin()
         stream = sink.stream(tag)
@@ -46,6 +44,11 @@ class Exchange:
         stream.attach(self)
         self._begin(stream)
         try:
+            if self._request.app.hub.policy.guard is not None:
+                await callers.note(self._request, self._found.session)
+            if self._lost and self._found.session.stateless:
+                # Its request is cancelled, and nobody has it yet.
+                return
             receive(tag)
             if not stream.ended and not stream.waiting:
                 await stream.wait(PATIENCE_SECONDS)

@@ -117,6 +117,9 @@ async def _exchange(
 
 def _receive(request: "Request", found: HttpSession, tag: int, message: Posted) -> None:
     hub = request.app.hub
+    if found.session.left:
+        # The session has ended while the process of the request was looked up.
+        raise _no_session()
     if isinstance(message, json.Batch) or message.method not in _OPENING:
         found.use()
     if isinstance(message, json.Batch):
