@@ -138,12 +138,15 @@ def real_path(path: str, real: str | None = None) -> str:
 
 
 def _real_folder(path: str) -> str:
-    """Return the same for a folder: looked up again if another folder is there now."""
+    """Return the same for a folder: looked up again if another folder is there now, or if it was moved."""
     try:
         found = os.stat(path)
+        real = _real_of(path, found.st_dev, found.st_ino)
+        if os.path.samestat(found, os.stat(real)):
+            return real
     except (OSError, ValueError):
-        return real_path(path)
-    return _real_of(path, found.st_dev, found.st_ino)
+        pass
+    return real_path(path)
 
 
 @lru_cache(maxsize=256)

@@ -223,3 +223,18 @@ def test_a_workspace_whose_name_leads_elsewhere_is_resolved_again(tmp_path: Path
     name.unlink()
     name.mkdir()
     assert Surroundings(str(name)).real == os.path.realpath(tmp_path) + "/work"
+
+
+def test_links_out_of_a_workspace_that_was_moved_are_seen(tmp_path: Path) -> None:
+    name, folder, moved = tmp_path / "name", tmp_path / "a", tmp_path / "b"
+    (folder / "work").mkdir(parents=True)
+    (tmp_path / "secrets").mkdir()
+    name.symlink_to(folder)
+    workspace = str(name / "work")
+    assert KINDS["path"]("foo/x", Surroundings(workspace)) == "foo/x"
+    folder.rename(moved)
+    name.unlink()
+    name.symlink_to(moved)
+    (moved / "work" / "foo").symlink_to(tmp_path / "secrets")
+    assert Surroundings(workspace).real == os.path.realpath(workspace)
+    assert refused("path", "foo/x", Surroundings(workspace))
