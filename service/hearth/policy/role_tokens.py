@@ -103,7 +103,10 @@ class RoleTokens:
         """Return those of the ids whose tokens are accepted no longer."""
         try:
             known = {token.id: token for token in self._current().values()}
-        except FileAccessError:
+        except FileAccessError as exc:
+            if isinstance(exc.__cause__, OSError):
+                # Too many open files, say: nothing is known of the tokens, and they may all be valid.
+                return set()
             known = {}
         now = time.time()
         return {id for id in ids if id not in known or known[id].state(now) != "valid"}
@@ -168,9 +171,9 @@ class RoleTokens:
         self._lock.acquire()
 
     def _current(self) -> dict[str, RoleToken]:
-        """Return the tokens by hash, read again if the file has changed. Raises FileAccessError."""
+        """Return the tokens by hash, read again if the file has changed or was not read. Raises FileAccessError."""
         stamp = private_files.stamp(self.path)
-        if stamp != self._stamp:
+        if stamp != self._stamp or self._problem:
             self._tokens, self._problem = {}, None
             try:
                 self._tokens = _read(self.path)

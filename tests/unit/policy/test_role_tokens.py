@@ -1,5 +1,6 @@
 """Role tokens: issued once, stored as hashes, refused when unknown, expired or revoked."""
 
+import errno
 import json
 import os
 import stat
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hearth.errors import FileAccessError, Refused, RoleRefused
+from hearth.host import private_files
 from hearth.policy import role_tokens
 from hearth.policy.role_tokens import RoleTokens, token_id
 
@@ -95,6 +97,23 @@ def test_ended_tokens_are_told_by_their_ids(tokens: RoleTokens, path: Path, monk
     assert tokens.ended(ids) == {token_id(revoked), token_id(short)}
     path.write_text("[")
     assert tokens.ended(ids) == ids
+
+
+def test_a_file_that_cannot_be_read_for_a_while_ends_no_token(
+    path: Path, tokens: RoleTokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = tokens.issue("tl")
+    daemon = RoleTokens(str(path))
+
+    def too_many(*_: object) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(private_files, "read", too_many)
+        assert daemon.ended({token_id(token)}) == set()
+        assert refused(daemon, token).cause == "unreadable"
+    assert daemon.check(token).role == "tl"
+    assert daemon.ended({token_id(token), "0" * 12}) == {"0" * 12}
 
 
 def test_a_token_is_revoked_by_the_beginning_of_its_id_and_stays_so(tokens: RoleTokens) -> None:
