@@ -1,7 +1,7 @@
 """Wire of frames, for bridges and for control requests of the command line. docs/protocol.md is its specification."""
 
 import asyncio
-import functools
+import contextlib
 import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
@@ -56,6 +56,10 @@ class FrameConnection(LimitedConnection):
         self._pid = pid
         # Whether the peer is this daemon's own user, by the kernel's word.
         self._is_own_user = is_own_user
+        # Frames from a hello on whose process is being looked up.
+        self._inflow = transport
+        self._held: list[tuple[bytes, bytes]] = []
+        self._is_looking_up = self._is_looked_up = False
         self._target: TargetLink | None = None
         self._taken = 0
         self._ack: dict[str, Any] = {}
@@ -79,17 +83,39 @@ class FrameConnection(LimitedConnection):
         self._receiving = True
         WRITE_BATCH.begin()
         try:
-            for header, payload in self._decoder.receive_data(data):
+            frames, self._held = [*self._held, *self._decoder.receive_data(data)], []
+            for index, (header, payload) in enumerate(frames):
                 if header.startswith(_MCP) and header[_MCP_BYTES:-1].isdigit() and len(header) < _USUAL_BYTES:
                     self._receive_line(int(header[_MCP_BYTES:-1]), payload, False, False)
                 else:
-                    self._receive_frame(json.loads(header), payload)
+                    fields = json.loads(header)
+                    if self._must_wait(fields):
+                        self._held = frames[index:]
+                        break
+                    self._receive_frame(fields, payload)
             self._flush_ack()
         except (WireError, Refused) as exc:
             self._refuse(exc)
         finally:
             self._receiving = False
             WRITE_BATCH.end()
+
+    def _must_wait(self, header: Any) -> bool:
+        """Tell whether a frame is a hello whose process must become known first: commands may follow the greeting."""
+        is_known = self._is_looked_up or self._pid is not None or self._services.hub.policy.guard is None
+        if is_known or not isinstance(header, dict) or header.get("type") != "hello":
+            return False
+        if not self._is_looking_up:
+            self._is_looking_up = True
+            self._inflow.pause_reading()
+            self._begin(self._look_up_first())
+        return True
+
+    async def _look_up_first(self) -> None:
+        await self._find_pid()
+        self._is_looked_up = True
+        self._inflow.resume_reading()
+        self.data_received(b"")
 
     def _receive_frame(self, header: Any, payload: bytes) -> None:
         kind = header.get("type") if isinstance(header, dict) else None
@@ -167,8 +193,6 @@ class FrameConnection(LimitedConnection):
             "isOwner": hub.sessions.owner is session,
             "heartbeatSeconds": self.heartbeat_interval,
         }
-        if self._pid is None and hub.policy.guard is not None:
-            self._begin(self._note_client(session))
         # In the kernel before any line is read: a bridge that never saw the greeting knows that no line was run.
         self._outbox.write_now(encode(json.dumps(greeting)))
         if self._farewell:
@@ -229,13 +253,11 @@ class FrameConnection(LimitedConnection):
         task.add_done_callback(self._tasks.discard)
 
     async def _answer_control(self, header: dict[str, Any], payload: bytes) -> None:
-        api, kind = self._services.control, header["type"]
-        pid = await self._find_pid()
-        attributed = functools.partial(self._services.attributed, pid)
+        api, kind, attributed = self._services.control, header["type"], self._attributed
         if kind == control.EVENTS_FRAME:
             await control.answer_events(api, header, self._send, self._outbox.drained)
         elif kind == control.HOOK_FRAME:
-            self._send(*await hooks.answer_frame(api, header, payload, pid))
+            self._send(*await hooks.answer_frame(api, header, payload, await self._find_pid()))
         elif kind in control.AGENT_FRAMES:
             # Loaded with the first of these frames.
             from hearth.daemon import agent_control
@@ -250,13 +272,13 @@ class FrameConnection(LimitedConnection):
         if self._pid is None and self._services.hub.policy.guard is not None:
             peer, own = (self._outbox.transport.get_extra_info(name) for name in ("peername", "sockname"))
             if isinstance(peer, tuple) and isinstance(own, tuple):
-                self._pid = await asyncio.to_thread(peers.pid_of_tcp, peer[:2], own[:2])
+                # Where it cannot be looked up, the process is unknown; the frame must be answered.
+                with contextlib.suppress(OSError, ValueError):
+                    self._pid = await asyncio.to_thread(peers.pid_of_tcp, peer[:2], own[:2])
         return self._pid
 
-    async def _note_client(self, session: Session) -> None:
-        pid = await self._find_pid()
-        if pid is not None:
-            self._services.policy.called_by(session, pid)
+    async def _attributed(self) -> Session | None:
+        return await self._services.attributed(await self._find_pid())
 
     # --- the session's client sink
 
