@@ -393,6 +393,33 @@ async def test_an_update_while_the_mode_is_set_is_not_lost(
     assert (agent.record.mode, agent.record.model, session.info.model) == ("plan", "large", "large")
 
 
+async def test_a_turn_goes_on_when_an_agent_tells_of_the_mode_that_it_is_just_leaving(
+    host: Host, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "may_begin_in", lambda of, mode: mode in ("default", of.record.chosen_mode))
+    await agent.start(None)
+    await agent.set_mode("plan")
+    turn = await agent.prompt("sleep")
+    (session,) = host.sessions
+    late = {"sessionUpdate": "current_mode_update", "currentModeId": "plan"}
+
+    async def set_mode(before: acp.SessionInfo, mode: str) -> acp.SessionInfo:
+        session.updated(before.session_id, late)
+        # An abort would be begun by a task.
+        await asyncio.sleep(0)
+        return before._replace(current_mode=mode)
+
+    monkeypatch.setattr(session._connection, "set_mode", set_mode)
+    await agent.set_mode("default")
+    assert (agent.record.mode, turn.aborted) == ("default", None)
+    assert session.info is not None
+    session.updated(session.info.session_id, late)
+    async with asyncio.timeout(BOUND_SECONDS):
+        while agent.turn:
+            await asyncio.wait({agent.change()})
+    assert "has switched itself to mode 'plan'" in str(turn.aborted)
+
+
 async def test_the_mode_is_the_one_that_the_agent_says_it_has_taken(
     host: Host, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -300,7 +300,7 @@ class Agent(AgentProcess):
         if update["sessionUpdate"] in ("current_mode_update", "config_option_update") and info is not None:
             self.take_session_info(info)
             self.note_change()
-            if self.turn is not None and self.turn.aborted is None and not self.may_work:
+            if self.turn is not None and self.turn.aborted is None and self.has_strayed:
                 self.note_error(self._ungranted())
                 self._leaving = asyncio.get_running_loop().create_task(self.abort(self._ungranted()))
 

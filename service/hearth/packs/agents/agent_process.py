@@ -26,6 +26,8 @@ class AgentProcess(AgentState, SessionEvents):
         self._ends = SessionEnds()
         self._opening: asyncio.Task[acp.SessionInfo] | None = None
         self._is_stopping = False
+        # Chosen mode that a switch under way leaves. The agent may still say that it is in it.
+        self._former_mode: str | None = None
 
     @property
     def sessions(self) -> list[AgentSession]:
@@ -36,6 +38,12 @@ class AgentProcess(AgentState, SessionEvents):
     def may_work(self) -> bool:
         """Whether the agent may work in its present mode, which it may have switched to by itself."""
         return self._host.may_begin_in(self, self.record.mode)
+
+    @property
+    def has_strayed(self) -> bool:
+        """Whether the agent has switched itself to a mode that nobody has granted."""
+        mode = self.record.mode
+        return not self.may_work and (mode is None or mode != self._former_mode)
 
     async def wait_for_ends(self) -> None:
         """Return when the processes of sessions that were let go of are gone."""
@@ -125,12 +133,15 @@ class AgentProcess(AgentState, SessionEvents):
         former, self.record.chosen_mode = self.record.chosen_mode, mode
         if mode == self.record.mode:
             return
+        self._former_mode = former
         try:
             self.check_mode(mode)
             await session.set_mode(mode)
         except BaseException:
             self.record.chosen_mode = former
             raise
+        finally:
+            self._former_mode = None
         if session.info is not None:
             self.take_session_info(session.info)
         self.note_change()
