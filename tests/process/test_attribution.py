@@ -68,6 +68,13 @@ class Scene:
         return session
 
 
+def stranger(pid: int) -> Session:
+    """A session that the hub does not know."""
+    found = Session(Kept(), "lines")
+    found.identify(pid)
+    return found
+
+
 @pytest.fixture(params=[False, True], ids=["no policy", "policy"])
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Scene:
     return Scene(tmp_path, request.param)
@@ -78,13 +85,13 @@ async def test_a_process_below_an_agent_s_counts_as_the_agent_without_a_session(
     with nested(3) as (root, _, innermost):
         scene.agents.pids = {root: "a1"}
         assert await scene.attribution.owner_of(innermost) == ([], "a1", False)
-        assert await scene.attribution.agent_above(innermost) == "a1"
+        assert await scene.attribution.agent_above(stranger(innermost)) == "a1"
         found = await scene.attribution.attributed(innermost)
         assert found is not None
         assert (found.proven, found.is_agent, len(scene.hub.sessions)) == (("dev", "a1"), True, 0)
         session = scene.session(os.getpid(), "a1")
         assert await scene.attribution.attributed(root) is session
-        assert await scene.attribution.agent_above(os.getpid()) is None
+        assert await scene.attribution.agent_above(stranger(os.getpid())) is None
 
 
 async def test_sessions_above_are_those_of_clients_above_and_not_of_the_client_itself(scene: Scene) -> None:
@@ -129,7 +136,7 @@ async def test_without_agents_and_a_policy_nobody_is_looked_for(tmp_path: Path) 
     scene = Scene(tmp_path, ruled=False)
     assert await scene.attribution.owner_of(-1) == ([], None, False)
     scene.hub.agents = None
-    assert (await scene.attribution.attributed(-1), await scene.attribution.agent_above(-1)) == (None, None)
+    assert (await scene.attribution.attributed(-1), await scene.attribution.agent_above(stranger(-1))) == (None, None)
 
 
 async def test_a_person_beside_an_agent_is_a_person(scene: Scene) -> None:
@@ -223,6 +230,21 @@ async def test_processes_of_a_session_over_http_are_its_clients_while_they_live(
         assert await scene.attribution.attributed(person) is None
     # Gone: nothing is known of it.
     scene.attribution.called_by(session, client)
+
+
+async def test_a_client_over_http_is_below_an_agent_if_a_process_of_its_requests_is(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, ruled=True)
+    scene.agents.add("a1")
+    session = scene.hub.open_session(Kept(), "http")
+    with nested(2) as (root, below), nested(1, orphaned=True) as (beside,):
+        scene.agents.pids = {root: "a1"}
+        with nested(1, orphaned=True) as (gone,):
+            scene.attribution.called_by(session, gone)
+        await asyncio.to_thread(until, lambda: processes.start_time(gone) is None, "the process is gone")
+        scene.attribution.called_by(session, beside)
+        assert await scene.attribution.agent_above(session) is None
+        scene.attribution.called_by(session, below)
+        assert await scene.attribution.agent_above(session) == "a1"
 
 
 async def test_a_pid_that_has_another_owner_by_now_is_no_client_s(

@@ -75,11 +75,14 @@ class Attribution:
         self._hub.policy.prove(stand_in, self._proven(owner.agent))
         return stand_in
 
-    async def agent_above(self, pid: int | None) -> str | None:
-        """Return the agent that a process descends from, if there is one. Raises Refused."""
-        if pid is None or not self._agents():
-            return None
-        return (await self.owner_of(pid)).agent
+    async def agent_above(self, session: Session) -> str | None:
+        """Return the agent that a session's client descends from, if there is one. Raises Refused."""
+        for wire in self._wires([session]) if self._agents() else ():
+            if wire.has_ended():
+                continue
+            if (agent := (await self.owner_of(wire.pid)).agent) is not None:
+                return agent
+        return None
 
     async def sessions_above(self, session: Session) -> list[Session]:
         """Return the sessions of the clients that a session's client descends from; not those of that client itself."""
@@ -189,12 +192,15 @@ class _Wire(NamedTuple):
     pid: int
     since: int | None = None
 
+    def has_ended(self) -> bool:
+        """Tell whether the process is known to have ended; another one may have the pid by now."""
+        return self.since is not None and not processes.is_alive(self.pid, self.since)
+
     def clients(self) -> set[int]:
         """Return the processes of the client: a bridge's is the one that started it. Reads /proc."""
         from hearth.host.process_table import client_of
 
-        if self.since is not None and not processes.is_alive(self.pid, self.since):
-            # Another process may have the pid by now.
+        if self.has_ended():
             return set()
         client = client_of(self.pid, self.session.wire == "frames")
         return {self.pid} if client is None else {self.pid, client}

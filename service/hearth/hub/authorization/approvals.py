@@ -104,7 +104,7 @@ Record = Callable[[Approval, Settlement], Awaitable[None]]
 class Approvals:
     """Approvals of one daemon. `record` writes decisions to the audit trail, `notify` shows them on the desktop.
 
-    `agents` returns the directory of agents, `agent_above` the id of the agent that a process descends from,
+    `agents` returns the directory of agents, `agent_above` the id of the agent that a session's client descends from,
     `sessions_above` the sessions of the clients that a session's client descends from.
     """
 
@@ -118,7 +118,7 @@ class Approvals:
         spawn: Callable[[Coroutine[Any, Any, object]], None],
         notify: Callable[[str, str], None],
         agents: Callable[[], AgentDirectory | None] = lambda: None,
-        agent_above: Callable[[int | None], Awaitable[str | None]] | None = None,
+        agent_above: Callable[[Session], Awaitable[str | None]] | None = None,
         sessions_above: Callable[[Session], Awaitable[list[Session]]] | None = None,
     ) -> None:
         self.pending = pending
@@ -309,7 +309,7 @@ class Approvals:
         why = f"\n{approval.reason}" if approval.reason else ""
         params = json.dumps({"message": f"{text}{why}", "requestedSchema": _SCHEMA})
         try:
-            if self._agent_above and await self._agent_above(session.pid) is not None:
+            if self._agent_above and await self._agent_above(session) is not None:
                 return
             if self._sessions_above and any(
                 each.principal == approval.principal for each in await self._sessions_above(session)

@@ -161,8 +161,8 @@ class AgentStage:
     async def _sessions_above(self, session: Session) -> list[Session]:
         return self.above.get(session.id, [])
 
-    async def _agent_above(self, pid: int | None) -> str | None:
-        return self.below.get(pid or 0)
+    async def _agent_above(self, session: Session) -> str | None:
+        return self.below.get(session.pid or 0)
 
     def session(
         self, role: str | None = None, agent: str | None = None, cwd: str = "/", pid: int | None = None
