@@ -193,9 +193,9 @@ async def test_a_connection_from_below_an_agent_is_the_agent_s_whatever_token_it
             ruled.attribution.origin(below, None)
     await asyncio.to_thread(until, lambda: not Path(f"/proc/{below}").exists(), "the processes are gone")
     # Left at once: nothing tells any more whether it was an agent's.
-    with pytest.raises(Refused, match="needs the agent's token"):
+    with pytest.raises(Refused, match="has ended, so nothing tells"):
         free.attribution.origin(below, None)
-    with pytest.raises(Refused, match="needs the agent's token"):
+    with pytest.raises(Refused, match="has ended, so nothing tells"):
         ruled.attribution.origin(below, "hearth-agent-a1")
 
 
@@ -258,6 +258,11 @@ async def test_a_pid_that_has_another_owner_by_now_is_no_client_s(
         monkeypatch.setattr(processes, "start_time", lambda _: start - 1)
         scene.attribution.called_by(session, other)
         assert await scene.attribution.attributed(command) is None
+        # Clients above the process that has the pid now are not above the session.
+        scene.hub.open_session(Kept(), "lines").identify(other)
+        below = scene.hub.open_session(Kept(), "http")
+        scene.attribution.called_by(below, command)
+        assert await scene.attribution.sessions_above(below) == []
 
 
 async def test_the_processes_of_a_session_over_http_that_are_remembered_are_bounded(

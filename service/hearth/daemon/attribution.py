@@ -142,6 +142,8 @@ class Attribution:
         found = _relatives(pid, wires, agents, self._agent_of_mark(), has_servers=False)
         if found.is_stray:
             raise Refused(_STRAY)
+        if not found.family and pid:
+            raise Refused(f"the process {pid} that connects has ended, so nothing tells whether it was an agent's")
         if not found.family or (is_ruled and found.agent and token is None):
             raise Refused(_NEEDS_TOKEN)
         if found.agent:
@@ -254,7 +256,8 @@ def _above(own: list[_Wire], wires: list[_Wire]) -> list[Session]:
 
     above: set[int] = set()
     for wire in own:
-        above.update(set(process_table.ancestors(wire.pid)) - wire.clients())
+        if clients := wire.clients():
+            above.update(set(process_table.ancestors(wire.pid)) - clients)
     return [wire.session for wire in wires if not above.isdisjoint(wire.clients())]
 
 
