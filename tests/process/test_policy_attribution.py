@@ -141,6 +141,15 @@ def test_a_shell_below_an_agent_changes_no_config(team: Team, words: tuple[str, 
     assert shown.returncode == 0, shown
 
 
+def test_a_shell_below_an_agent_is_refused_before_it_edits_the_config(team: Team) -> None:
+    team.client()
+    opened = team.scratch.home / "opened"
+    environment = {**team.scratch.environment(), "VISUAL": f"touch {opened}"}
+    done = subprocess.run([*HEARTH, "config", "edit"], env=environment, capture_output=True, check=False)
+    assert done.returncode == 5 and b"for a person" in done.stderr, done
+    assert not opened.exists()
+
+
 def test_a_person_changes_the_config_under_a_policy(team: Team) -> None:
     team.client()
     assert team.person("config", "set", "idle_timeout", "5").returncode == 0

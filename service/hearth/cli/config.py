@@ -142,6 +142,8 @@ def edit(places: Places, as_json: bool) -> None:
       hearth config edit
       EDITOR=nano hearth config edit --profile work
     """
+    # Before anybody types.
+    edit_config.check(places)
     path = places.config_file()
     former = read_file(path, FILE_LIMIT_BYTES)
     text = editor.blank(path) if former is None else former

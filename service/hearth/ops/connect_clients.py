@@ -75,10 +75,10 @@ def _link(plan: TablePlan, places: Places, dry_run: bool) -> TableOutcome:
     return outcome._replace(notes=outcome.notes + plan.notes)
 
 
-def restored(tables: Iterable[Table], dry_run: bool) -> Links:
-    """Disconnect the tables, or only return the changes. Raises Refused below an agent under the default policy."""
+def restored(places: Places, tables: Iterable[Table], dry_run: bool) -> Links:
+    """Disconnect the tables, or only return the changes. Raises Refused below an agent under the profile's policy."""
     if not dry_run:
-        running_daemon.check_change(Places(), "disconnecting a client")
+        running_daemon.check_change(places, "disconnecting a client")
     return _changed(partial(bridge_entries.disconnect, table, dry_run) for table in tables)
 
 

@@ -51,7 +51,7 @@ def change(places: Places, make: Change, dry_run: bool) -> Changed:
     """
     path = places.config_file()
     if not dry_run:
-        running_daemon.check_change(places, _WHAT)
+        check(places)
     with edited_files.held(path):
         for _ in range(_ATTEMPTS):
             former = read_file(path, FILE_LIMIT_BYTES)
@@ -64,11 +64,16 @@ def change(places: Places, make: Change, dry_run: bool) -> Changed:
     raise Refused(f"{path} is being changed by somebody else at the same time; nothing was done, try again")
 
 
+def check(places: Places) -> None:
+    """Raise Refused if this process may not change the config: below an agent under a policy."""
+    running_daemon.check_change(places, _WHAT)
+
+
 def replace(places: Places, former: bytes | None, new: bytes) -> Changed:
     """Replace the whole text of the file, which may have problems. Raises ConfigError, Refused."""
     path = places.config_file()
     found = examined(path, new)
-    running_daemon.check_change(places, _WHAT)
+    check(places)
     with edited_files.held(path):
         if not edited_files.replace(path, new, partial(_is_still, path, former)):
             raise Refused(f"{path} was changed by another program meanwhile; nothing was done")

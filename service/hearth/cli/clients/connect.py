@@ -326,7 +326,8 @@ def disconnect(clients: tuple[str, ...], every: bool, below: str | None, dry_run
     known = {each.client for each in connected}
     absent = [name for name in names if name not in known]
     is_in_the_way = every or bool(absent)
-    done = connect_clients.restored((table for table in connected if every or table.client in names), dry_run)
+    chosen = (table for table in connected if every or table.client in names)
+    done = connect_clients.restored(Places(), chosen, dry_run)
     problems = (damaged if is_in_the_way else []) + done.problems
     code = ConfigError.exit_code if is_in_the_way and damaged else done.exit_code
     if as_json:

@@ -231,7 +231,7 @@ def uninstall(
     else:
         clients = clients._replace(connected=connect_clients.connected_to(places))
         if not keep_clients and clients.connected and _may_restore(clients, asks=not (yes or dry_run or as_json)):
-            clients = clients._replace(restored=connect_clients.restored(clients.connected, dry_run))
+            clients = clients._replace(restored=connect_clients.restored(places, clients.connected, dry_run))
         clients = clients._replace(handwritten=connect_clients.handwritten(discovery.here()))
         outcome = installation.uninstall(dry_run=dry_run, profile=name)
         stopped = None if dry_run else _stop_daemon(places)
