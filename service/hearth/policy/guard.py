@@ -228,8 +228,7 @@ class _Search:
             commands = shell.split(command)
         except shell.Unsplittable:
             return self._in_text(command, has_globs=True)
-        here = self._protected
-        feeds = "|" in command and _RUNS_INPUT.search(command) is not None
+        here, feeds = self._protected, "|" in command and _RUNS_INPUT.search(command) is not None
         try:
             for simple in commands:
                 if (found := self._in_words(simple.words, feeds)) is not None:
@@ -244,14 +243,13 @@ class _Search:
         """Search a simple command. `feeds`: another one of the line runs what it is told."""
         program = words[0].rpartition("/")[2]
         if program in _READERS:
-            return (
-                self._in_text(" ".join(words[1:]), has_globs=True) if feeds and program in ("echo", "printf") else None
-            )
+            is_fed = feeds and program in ("echo", "printf")
+            return self._in_text(" ".join(words[1:]), has_globs=True) if is_fed else None
         if program == "git" and _only_reads(words):
             return None
         if self._protected.has_workspace:
             return _settings("the current folder")
-        if (found := _hearth_verb(words)) is not None:
+        if (found := _hearth_verb(shell.may_be_programs(words))) is not None:
             return found
         runs_programs = program in _LAUNCHERS
         takes_programs = runs_programs or _INTERPRETER.fullmatch(program) is not None
@@ -277,9 +275,10 @@ class _Search:
         joined = command.replace("'", "").replace('"', "")
         texts = dict.fromkeys((command, joined, joined.replace("\\", ""), joined.replace("\\", "/")))
         for text in texts:
-            pieces = [piece for piece in _BREAKS.split(text) if piece]
+            pieces = _pieces(text)
             changes_folders = not _FOLDER_CHANGERS.isdisjoint(pieces) or _INSTALL.search(text) is not None
-            if (found := self._in_pieces(pieces, changes_folders)) is not None:
+            verb = _hearth_verb(_pieces(shell.without_folder(text)))
+            if (found := verb or self._in_pieces(pieces, changes_folders)) is not None:
                 return found
             if has_globs and text is command and _GLOB_MARK.search(text):
                 globs = globs_in(text, is_inner=not _SHELLS.isdisjoint(pieces))
@@ -293,8 +292,6 @@ class _Search:
         return [self._protected, *map(self._protected.seen_from, moves)]
 
     def _in_pieces(self, pieces: list[str], changes_folders: bool) -> str | None:
-        if (found := _hearth_verb(pieces)) is not None:
-            return found
         places = self._places(pieces)
         for piece in dict.fromkeys(pieces):
             path = piece[2:] if piece[0] == "-" and piece[2:3] in ("~", "/", ".") else piece
@@ -340,6 +337,10 @@ def _only_reads(words: Sequence[str]) -> bool:
     return len(words) > 1 and words[1] in _READING_GIT and not any(word.startswith("--o") for word in words)
 
 
+def _pieces(text: str) -> list[str]:
+    return [piece for piece in _BREAKS.split(text) if piece]
+
+
 def _hearth_verb(words: Sequence[str]) -> str | None:
     """Return a phrase about a verb of Hearth that changes something; options may stand before the verb."""
     for index, word in enumerate(words):
@@ -375,7 +376,7 @@ def _call_of_hearth(values: Mapping[str, object]) -> str | None:
                 return found
             programs += text.split()
     words = [*programs, *arguments][:_NAMES_LIMIT]
-    return _hearth_verb(words) if words and _takes_verb(words[0]) else None
+    return _hearth_verb(shell.may_be_programs(words)) if words and _takes_verb(words[0]) else None
 
 
 def _call_in_text(text: str) -> str | None:
@@ -385,12 +386,11 @@ def _call_in_text(text: str) -> str | None:
     try:
         commands = [simple.words for simple in shell.split(text)]
     except shell.Unsplittable:
-        return _hearth_verb([piece for piece in _BREAKS.split(text) if piece])
+        return _hearth_verb(_pieces(shell.without_folder(text)))
     for words in commands:
-        if _takes_verb(words[0]):
-            pieces = [piece for word in words for piece in _BREAKS.split(word) if piece]
-            if (found := _hearth_verb(pieces)) is not None:
-                return found
+        text = " ".join(shell.may_be_programs(words))
+        if _takes_verb(words[0]) and (found := _hearth_verb(_pieces(text))) is not None:
+            return found
     return None
 
 

@@ -13,9 +13,11 @@ The rules:
   who is shown the command would read another one.
 """
 
+import itertools
 import os
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -79,6 +81,14 @@ _PHRASES = {
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
+# Programs that run none of the words after them.
+_RUNNING_NOTHING = frozenset({"cp", "ln", "mkdir", "mv", "rm", "rmdir", "touch"})
+# Programs that work in the folder after one of these options.
+_WITH_FOLDERS = frozenset({"cargo", "git", "gmake", "make", "ninja", "npm", "pnpm", "poetry", "tar", "uv", "yarn"})
+_FOLDER_OPTIONS = frozenset({"-C", "--cwd", "--directory", "--prefix"})
+_PLAIN_FOLDER = re.compile(r"[A-Za-z0-9_.~/-]+")
+
+
 class Unsplittable(ValueError):
     """Error for a command that cannot be split for certain: a phrase to follow "the command has"."""
 
@@ -107,6 +117,26 @@ def may_run(command: str, program: str) -> bool:
     """
     bare = _QUOTES.sub("", command).casefold()
     return program.casefold() in bare or not bare.isascii() or _MAKES_NAMES.search(bare) is not None
+
+
+def may_be_programs(words: Sequence[str]) -> Sequence[str]:
+    """Return the words of one command without those that only name a file or folder: `make -C hearth install`."""
+    if words[0] in _RUNNING_NOTHING or list(words[:2]) == ["git", "worktree"]:
+        return words[:1]
+    if words[0] not in _WITH_FOLDERS:
+        return words
+    # Behind the first word that is no option, another program may follow with options of its own.
+    options = itertools.takewhile(lambda index: words[index].startswith("-"), range(1, len(words) - 1))
+    for index in options:
+        if words[index] in _FOLDER_OPTIONS and _PLAIN_FOLDER.fullmatch(words[index + 1]):
+            return [*words[: index + 1], *words[index + 2 :]]
+    return words
+
+
+def without_folder(text: str) -> str:
+    """Return a text that cannot be split without the folder that its first program is told to work in."""
+    words = text.split(" ")
+    return " ".join(may_be_programs(words)) if words[0] in _WITH_FOLDERS and words[1:2] != ["worktree"] else text
 
 
 def unseen(text: str) -> str | None:
