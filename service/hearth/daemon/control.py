@@ -316,14 +316,14 @@ def string(header: dict[str, Any], name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def parse(payload: bytes) -> dict[str, Any]:
-    """Return the arguments of a command: a JSON object, or nothing. Raises BadArgument."""
+def parse(payload: bytes, what: str = "arguments") -> dict[str, Any]:
+    """Return the arguments of a command: a JSON object, or nothing. Raises BadArgument, which says `what` they are."""
     if not payload.strip():
         return {}
     try:
         found = json.loads(payload)
     except (MessageError, ValueError) as exc:
-        raise BadArgument("the arguments must be a JSON object") from exc
+        raise BadArgument(f"the {what} must be a JSON object, or nothing") from exc
     if not isinstance(found, dict):
-        raise BadArgument("the arguments must be a JSON object")
+        raise BadArgument(f"the {what} must be a JSON object, or nothing")
     return found

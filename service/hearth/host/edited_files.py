@@ -72,7 +72,7 @@ def replace(path: str, data: bytes, is_due: Callable[[], bool] = lambda: True) -
 def remove(path: str) -> None:
     """Remove the file; a link to it stays. Raises FileAccessError."""
     target = os.path.realpath(path)
-    remove_file(target)
+    remove_file(target, path)
     _keep_name(os.path.dirname(target))
 
 

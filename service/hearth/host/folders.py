@@ -32,14 +32,14 @@ def refusal(action: str, path: str, exc: OSError) -> FileAccessError:
     return FileAccessError(f"cannot {action} {path}: {why}")
 
 
-def remove_file(path: str) -> None:
-    """Remove a file, if it exists. Raises FileAccessError."""
+def remove_file(path: str, known_as: str | None = None) -> None:
+    """Remove a file, if it exists. Raises FileAccessError, with the path that the person knows it by."""
     try:
         os.unlink(path)
     except FileNotFoundError:
         pass
     except OSError as exc:
-        raise refusal("remove", path, exc) from exc
+        raise refusal("remove", known_as or path, exc) from exc
 
 
 def sync_folder(path: str) -> None:

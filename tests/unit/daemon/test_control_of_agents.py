@@ -97,3 +97,10 @@ def test_the_refusal_names_the_client_or_the_agent(scene: Scene) -> None:
     with pytest.raises(PersonRequired, match="`x` is for a person, and runs below 'editor' here"):
         control.refuse_agents(client, "`x`")
     control.refuse_agents(None, "`x`")
+
+
+@pytest.mark.parametrize("payload", [b"[]", b"{", b"1"])
+def test_what_must_be_an_object_may_also_be_nothing(payload: bytes) -> None:
+    assert control.parse(b" ") == {}
+    with pytest.raises(control.BadArgument, match="the body must be a JSON object, or nothing"):
+        control.parse(payload, "body")

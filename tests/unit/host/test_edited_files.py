@@ -99,3 +99,13 @@ def test_a_file_that_somebody_reads_at_the_moment_is_waited_for(path: Path, monk
     monkeypatch.setattr("hearth.host.private_files.replace", private_files._replace_patiently)
     assert edited_files.replace(str(path), b"new")
     assert path.read_bytes() == b"new"
+
+
+def test_a_link_whose_file_cannot_be_removed_is_named_as_the_person_knows_it(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = tmp_path / "link.toml"
+    link.symlink_to(path)
+    monkeypatch.setattr(os, "unlink", fail(errno.EACCES))
+    with pytest.raises(FileAccessError, match=r"cannot remove .*link\.toml"):
+        edited_files.remove(str(link))

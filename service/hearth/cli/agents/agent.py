@@ -9,7 +9,7 @@ import click
 
 from hearth.cli.agents.agent_lines import agent_lines
 from hearth.cli.agents.agents import complete_agent, complete_mode
-from hearth.cli.agents.live_turn import TIME_UP, LivePrinter, LiveTurn
+from hearth.cli.agents.live_turn import TIME_UP, LivePrinter, LiveTurn, turn_of
 from hearth.cli.daemon_choice import Number, WholeNumber, with_places
 from hearth.cli.messages import INTERRUPTED, ask, complain, json_option, json_text, note, print_json, tell
 from hearth.control_client import running_daemon
@@ -146,7 +146,7 @@ def run(
     if not as_json:
         click.echo(click.style(f"agent {id} works in {table.clean(str(made.get('cwd')))}", dim=True), err=True)
     with daemon.control() as feed:
-        return _follow(daemon, id, feed.agent_log(id, None, True), int(made["turn"]), as_json)
+        return _follow(daemon, id, feed.agent_log(id, None, True), turn_of(made, id), as_json)
 
 
 @agent.command(short_help="Give an agent another prompt.")
@@ -181,7 +181,7 @@ def send(places: Places, id: str, prompt: str, mode: str | None, background: boo
         next(entries, {})
         with Spinner("sending the prompt"):
             done = control.agent("send", given)
-        return _follow(daemon, id, entries, int(done["turn"]), as_json)
+        return _follow(daemon, id, entries, turn_of(done, id), as_json)
 
 
 @agent.command(short_help="Wait until an agent rests.")

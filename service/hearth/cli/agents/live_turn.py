@@ -10,7 +10,7 @@ import click
 from hearth.cli.agents.agent_lines import BUSY, Document, entry_text, permission_hint, permission_text
 from hearth.cli.messages import can_ask, complain, confirm, note
 from hearth.control_client.running_daemon import RunningDaemon
-from hearth.errors import HearthError, Unreachable
+from hearth.errors import HearthError, Refused, Unreachable
 from hearth.output import table
 from hearth.output.terminal import Spinner
 
@@ -19,6 +19,17 @@ _GROWING = frozenset({"message", "thought"})
 # Exit code of a wait whose time is up, as that of timeout(1).
 TIME_UP = 124
 LOST = "the turn has ended, and others after it: `hearth agent logs` shows how"
+
+
+def turn_of(answer: Document, id: str) -> int:
+    """Return the number of the turn that a command has begun. Raises Refused if a daemon of older code names none."""
+    turn = answer.get("turn")
+    if not isinstance(turn, int):
+        raise Refused(
+            f"agent {id} is at work, but this daemon does not say in which turn: `hearth agent wait {id}` waits for it,"
+            " `hearth restart` updates the daemon"
+        )
+    return turn
 
 
 class LivePrinter:

@@ -77,7 +77,7 @@ async def _act(request: "Request", verb: str, named: Mapping[str, Any], asker: "
     body = await admission.read_body(request)
     if body is None:
         return
-    arguments = parse(body)
+    arguments = parse(body, "body")
     for key in arguments:
         if key in named:
             raise BadArgument(f"{key} is in the address already")

@@ -112,7 +112,7 @@ async def _act(request: "Request", path: str, name: str | None) -> None:
         if len(body) > BODY_LIMIT_BYTES:
             await request.refuse(413, f"the body is over the limit of {BODY_LIMIT_BYTES} bytes for a command")
             return
-        message = await _run(request, path, parse(body), name or "")
+        message = await _run(request, path, parse(body, "body"), name or "")
     except admission.Rejected as exc:
         await request.refuse(exc.status, str(exc))
     except HearthError as exc:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.agents.live_turn import TIME_UP, LivePrinter, LiveTurn
+from hearth.cli.agents.live_turn import TIME_UP, LivePrinter, LiveTurn, turn_of
 from hearth.control_client.running_daemon import RunningDaemon
-from hearth.errors import Unreachable
+from hearth.errors import Refused, Unreachable
 
 DAEMON = RunningDaemon("/nowhere", 1, 1)
 
@@ -129,3 +129,9 @@ def test_a_log_has_prompts_and_goes_to_stdout(capsys: pytest.CaptureFixture[str]
     shown = capsys.readouterr()
     assert shown.err == ""
     assert shown.out == "> do it\nhm\nok\nasks: Bash\n"
+
+
+def test_a_daemon_that_names_no_turn_is_to_be_restarted() -> None:
+    assert turn_of({"agentId": "a1", "turn": 3}, "a1") == 3
+    with pytest.raises(Refused, match="hearth restart"):
+        turn_of({"agentId": "a1"}, "a1")
