@@ -130,6 +130,26 @@ def test_without_a_policy_nothing_waits_and_nothing_is_refused(scratch: Scratch)
     assert "there is no policy" in scratch.hearth("approvals", "--revoke", "3f9a01c2").stderr
 
 
+POST = """
+import http.client, socket, sys
+connection = http.client.HTTPConnection("localhost")
+connection.sock = socket.socket(socket.AF_UNIX)
+connection.sock.connect(sys.argv[1])
+connection.request("POST", sys.argv[2], sys.argv[3], {"Content-Type": "application/json"})
+answer = connection.getresponse()
+print(answer.status)
+print(answer.read().decode())
+"""
+
+
+def posted(team: Team, path: str, body: object) -> tuple[int, Message]:
+    """Post as a person does, from a process that descends from no client; return the status and the document."""
+    done = team.beside(sys.executable, "-I", "-c", POST, team.scratch.socket, path, json.dumps(body))
+    assert done.returncode == 0, done.stderr
+    status, _, document = done.stdout.partition("\n")
+    return int(status), json.loads(document)
+
+
 def decided_by_http(team: Team, web: LegacyHttp, key: str, action: str, **body: object) -> tuple[str, str]:
     """Call a tool that is asked about, and decide by HTTP; return the answers to the decision and to the call."""
     with ThreadPoolExecutor(1) as pool:
@@ -140,18 +160,19 @@ def decided_by_http(team: Team, web: LegacyHttp, key: str, action: str, **body: 
         assert desk.request("POST", {"scope": "for ever"}, path=path).status == 400
         assert desk.request("POST", {"reason": 3}, path=path).status == 400
         assert desk.request("GET", path=path).status == 405
-        said = desk.request("POST", body, path=path).json()["message"].replace(str(waiting["id"]), "ID")
+        assert desk.request("POST", body, path=path).status == 403, "this process is the client that asks"
+        status, answer = posted(team, path, body)
+        assert status == 200
+        said = answer["message"].replace(str(waiting["id"]), "ID")
         return said, str(call.result()["result"]["content"][0]["text"])
 
 
 def test_what_waits_is_listed_and_decided_by_http(ruled: Team) -> None:
-    """The asker is an HTTP client: no process of this test descends from it, so that the test may be the person."""
     web = LegacyHttp(ruled.scratch).opened()
     assert decided_by_http(ruled, web, "k1", "approve", scope="session") == ("approval ID is approved", "once k1")
     assert decided_by_http(ruled, web, "k2", "deny", reason="no") == ("approval ID is denied", "denied by person: no")
     assert web.call("count__once", key="k1").messages()[-1]["result"]["content"][0]["text"] == "once k1"
-    gone = HttpClient(ruled.scratch).request("POST", {}, path="/api/v1/approvals/00000000/approve")
-    assert gone.status == 404
+    assert posted(ruled, "/api/v1/approvals/00000000/approve", {})[0] == 404
     rows = ruled.scratch.hearth("audit", "--kind", "decision", "--json").stdout.splitlines()
     assert [json.loads(row)["channel"] for row in rows] == ["http", "http"]
 

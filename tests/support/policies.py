@@ -91,15 +91,19 @@ class Team:
 
     def person(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """Run the command line as a person does, in a process that does not descend from any client."""
+        return self.beside(sys.executable, "-I", "-m", "hearth", *words)
+
+    def beside(self, *command: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command in a process that does not descend from any client."""
         out = self.scratch.home / "person.json"
         out.unlink(missing_ok=True)
         script = Path(__file__).with_name("person.py")
-        command = [sys.executable, "-I", str(script), str(out), sys.executable, "-I", "-m", "hearth", *words]
-        subprocess.run(command, env=self.scratch.environment(), check=True, timeout=60)
+        orphan = [sys.executable, "-I", str(script), str(out), *command]
+        subprocess.run(orphan, env=self.scratch.environment(), check=True, timeout=60)
         until(out.exists, "the person's command ends")
         found = json.loads(out.read_text())
         until(lambda: is_gone(found["pid"]), "the person's process is gone")
-        return subprocess.CompletedProcess(words, found["code"], found["stdout"], found["stderr"])
+        return subprocess.CompletedProcess(command, found["code"], found["stdout"], found["stderr"])
 
     def pending(self) -> list[dict[str, object]]:
         """What waits for a decision."""

@@ -76,7 +76,7 @@ def test_each_limit_leaves_time_to_say_why(name: str) -> None:
     for event, group in hooks.groups(name, COMMAND, WAIT).items():
         [entry] = group["hooks"]
         words = entry["command"].partition("exec /s/hearth-bridge hook ")[2].split()
-        options = hook_program.parse(words, {})
+        options = hook_program.parse(words)
         limit = hooks.seconds_of(name, group)
         kind = next(each for each in EVENTS[name] if each.name == event)
         assert (options.event, options.client) == (kind.event, name)

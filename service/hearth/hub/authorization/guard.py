@@ -370,6 +370,8 @@ class Guard:
         `seconds` None waits until the approval ends. `way` is how the client asks: by its hook, or by a permission
         request. `must_ask`: the tool is not known for certain, so that no name of one allows it.
         """
+        # Seldom enough for a look each time: what a person has just trusted or applied counts.
+        self._look()
         return await self._own_tools.obtain(asker, server, tool, arguments, seconds, on_asked, way, must_ask)
 
     async def obtain_mode(
