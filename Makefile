@@ -45,8 +45,8 @@ demo: $(RUNS)
 test: $(STAMP)
 	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
-# Left out of `make test`: edge cases of the protocol, servers by URL, reloads, sharing, misbehaving servers, a systemd in
-# trouble, the demo, one scenario over every wire.
+# Left out of `make test`: edge cases of the protocol and of the command line, servers by URL, reloads, sharing, misbehaving
+# servers, a systemd in trouble, the demo, one scenario over every wire.
 thorough: $(STAMP)
 	$(BIN)/python -m pytest $(PARALLEL) -m "thorough and not slow" $(PYTEST_ARGS) tests/conformance tests/process tests/e2e
 

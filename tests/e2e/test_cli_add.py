@@ -32,6 +32,7 @@ def test_what_it_says_to_type_can_be_typed_whatever_the_name(home: Home) -> None
     assert f"hearth remove time --config {path}`" in done.stdout
 
 
+@pytest.mark.quick
 def test_the_first_server_makes_the_file_for_its_owner_only(home: Home) -> None:
     said = home.ok("add", "time", "--", "uvx", "mcp-server-time")
     path = config_path(home)
@@ -171,6 +172,7 @@ def test_another_client_s_file_is_edited_with_all_that_is_in_it(home: Home) -> N
     assert read(path) == text
 
 
+@pytest.mark.quick
 def test_a_running_daemon_takes_it_up(home: Home, bridge: Bridge) -> None:
     assert "has taken it up" in home.ok("add", "second", *DEMO)
     assert {"demo__add", "second__add"} <= {tool["name"] for tool in bridge.ask("tools/list")["result"]["tools"]}

@@ -112,6 +112,7 @@ def test_a_pack_that_is_switched_off_takes_its_agents_with_it_and_brings_them_ba
 # --- run
 
 
+@pytest.mark.quick
 def test_run_starts_the_daemon_and_prints_the_agents_text(agents: Home) -> None:
     done = agents.run("agent", "run", "hello")
     assert (done.returncode, done.stdout) == (0, "echo: hello\n"), done.stderr
@@ -215,6 +216,7 @@ def test_send_prints_the_text_of_the_new_turn_only(agents: Home) -> None:
     assert snapshot(agents, id)["turn"] == 2
 
 
+@pytest.mark.quick
 def test_send_replaces_a_turn_that_runs_and_its_waiter_is_told(agents: Home) -> None:
     id = begin(agents, "say begun", "sleep")
     with typed(agents, "agent", "logs", "-f", id) as follower:
@@ -356,6 +358,7 @@ def test_cancel_and_kill_print_their_outcome_as_json(agents: Home) -> None:
     assert "Agent a1 not found" in agents.refuses(5, "agent", "kill", "a1", "--json")
 
 
+@pytest.mark.quick
 def test_kill_ends_every_process_and_the_agent_is_listed_with_all_only(agents: Home) -> None:
     id = begin(agents, "sleep")
     pid = pid_of(agents, id)

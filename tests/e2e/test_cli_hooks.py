@@ -30,6 +30,7 @@ def settings(home: Home, client: str) -> str | None:
     return read(path) if os.path.exists(path) else None
 
 
+@pytest.mark.quick
 def test_the_change_is_shown_done_and_undone(home: Home, client: str) -> None:
     before = settings(home, client)
     shown = home.ok("connect", client, "--hooks", "--dry-run")

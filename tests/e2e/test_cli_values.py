@@ -52,6 +52,7 @@ def test_a_key_that_is_not_there_is_told_the_nearest(home: Home, key: str, words
     assert read(path) == CONFIG
 
 
+@pytest.mark.quick
 def test_set_changes_the_value_and_no_other_byte(home: Home) -> None:
     path = home.write_config(CONFIG)
     assert home.run("config", "set", "log_level", "debug").returncode == 0
@@ -131,6 +132,7 @@ def tool_names(bridge: Bridge) -> set[str]:
     return {each["name"] for each in bridge.ask("tools/list")["result"]["tools"]}
 
 
+@pytest.mark.quick
 def test_a_blocked_tool_is_in_no_list_and_cannot_be_called(home: Home) -> None:
     for bridge in attached_bridge(home):
         before, config = tool_names(bridge), read(home.json("config", "path", "--json")["path"])

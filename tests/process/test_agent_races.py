@@ -118,6 +118,7 @@ async def test_a_prompt_that_replaces_a_turn_does_not_wake_an_agent_that_is_kill
     assert len(host.sessions) == 1
 
 
+@pytest.mark.quick
 async def test_a_turn_that_is_cancelled_before_it_was_sent_is_not_done(agent: Agent) -> None:
     await agent.start(None)
     await agent.prompt("say one")

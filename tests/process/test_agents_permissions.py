@@ -36,6 +36,7 @@ def test_a_call_that_waits_returns_with_the_request(tools: AgentTools) -> None:
     assert tools.status(agent)["attentionReason"] == "permission"
 
 
+@pytest.mark.quick
 def test_allow_picks_the_option_that_allows_once(tools: AgentTools) -> None:
     agent, request = asked(tools)
     assert respond(tools, agent, request["id"], behavior="allow") == {"success": True}
@@ -45,6 +46,7 @@ def test_allow_picks_the_option_that_allows_once(tools: AgentTools) -> None:
     )
 
 
+@pytest.mark.quick
 def test_deny_picks_the_option_that_rejects_and_may_cancel_the_turn(tools: AgentTools) -> None:
     agent, request = asked(tools)
     respond(tools, agent, request["id"], behavior="deny", message="not now")

@@ -40,6 +40,7 @@ def serves(scratch: Scratch) -> bool:
         return "result" in client.ask("ping")
 
 
+@pytest.mark.quick
 def test_every_request_is_answered_with_the_reason(broken: Scratch, wire: str) -> None:
     client = broken.lines() if wire == "lines" else broken.frames()
     for id, method in [(1, "initialize"), ("two", "tools/list"), (3.5, "server/discover"), (2**70, "ping")]:
@@ -91,6 +92,7 @@ def test_the_status_says_that_and_why_it_is_degraded(broken: Scratch) -> None:
     assert json.loads(broken.registry.read_text())["pid"] == status["pid"]
 
 
+@pytest.mark.quick
 def test_after_the_mending_the_next_connection_is_served(broken: Scratch) -> None:
     assert_explained(broken.lines().ask("ping"), 1, AT_FAULT)
     mend(broken)
