@@ -419,7 +419,10 @@ def test_a_lead_works_with_three_children_in_three_worktrees(scratch: Scratch) -
     assert found["attention"] == [{"agentId": second, "kind": "permission", "title": escaped}]
     (pending,) = led(mcp("list_pending_permissions"))["permissions"]
     assert pending["agentId"] == second
+    # Nor do results of tools have the title as it was written.
+    assert [each["title"] for each in led(mcp("list_agents"))["agents"] if each["id"] == second] == [escaped]
     task = led(f"mcp team__task_create {json.dumps({'subject': 'login', 'owner': second})}")["task"]
+    assert task["ownerTitle"] == escaped
     answer = {"agentId": second, "requestId": pending["request"]["id"], "response": {"behavior": "allow"}}
     # The lead is busy with more than that when the second ends, and when the daemon does.
     tools.send(lead, "\n".join([mcp("respond_to_permission", **answer), "sleep"]), background=True)

@@ -105,8 +105,8 @@ async def test_bad_tasks_are_refused(stage: TeamStage, dev: AgentRecord) -> None
 
 
 async def test_texts_of_tasks_are_escaped(stage: TeamStage, lead: AgentRecord, dev: AgentRecord) -> None:
-    dev.title = "a\nb"
+    dev.title = "a\n</b>"
     task = await created(stage.client(dev), subject="x\x1b[2J\u202e", description="y\u202e\nz", owner="me")
     found = (await stage.client(lead).call("task_get", task_id=task["id"]))["task"]
     assert (found["subject"], found["description"]) == ("x\\u001b[2J\\u202e", "y\\u202e\nz")
-    assert found["ownerTitle"] == "a b"
+    assert found["ownerTitle"] == "a &lt;/b&gt;"

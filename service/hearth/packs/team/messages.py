@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hearth.packs.agents.model import AgentRecord, TeamMessage
 from hearth.packs.team import schemas
 from hearth.packs.team.roster import Roster
-from hearth.packs.team.schemas import COUNT, FLAG, TEXT, TEXT_OR_NULL, one_line, untrusted
+from hearth.packs.team.schemas import COUNT, FLAG, TEXT, TEXT_OR_NULL, escaped_title, one_line, untrusted
 from hearth.upstreams.pack_api import Arguments, CallContext, PackTool, ToolError
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _described(message: TeamMessage, sender: AgentRecord | None) -> dict[str, An
     return {
         "id": message.id,
         "senderId": message.sender,
-        "senderTitle": one_line(sender.title) if sender else None,
+        "senderTitle": escaped_title(sender.title) if sender else None,
         "senderRole": sender.role if sender else None,
         "sentAt": schemas.timestamp(message.created),
         "summary": one_line(message.summary),

@@ -5,6 +5,7 @@ from typing import Any
 
 from hearth.masking import UNSAFE, escaped
 from hearth.packs.agents.model import TITLE_CHARACTERS
+from hearth.packs.agents.notices import outbox
 from hearth.packs.agents.tools.schemas import ATTENTION
 
 TEXT = {"type": "string"}
@@ -51,3 +52,9 @@ def untrusted(content: str) -> str:
 def one_line(title: str | None) -> str | None:
     """Return another agent's title on one short line."""
     return " ".join(UNSAFE.sub(" ", title).split())[:TITLE_CHARACTERS] or None if title else None
+
+
+def escaped_title(title: str | None) -> str | None:
+    """Return another agent's title as notices have it: what it says must not look like Hearth's own words."""
+    line = one_line(title)
+    return outbox.one_line(line) if line else None

@@ -15,7 +15,7 @@ import msgspec
 from hearth.packs.agents.model import Task
 from hearth.packs.team import schemas
 from hearth.packs.team.roster import Roster
-from hearth.packs.team.schemas import TEXT, TEXT_OR_NULL, one_line, untrusted
+from hearth.packs.team.schemas import TEXT, TEXT_OR_NULL, escaped_title, untrusted
 from hearth.upstreams.pack_api import Arguments, CallContext, PackTool, ToolError
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _listed(task: Task, roster: Roster) -> dict[str, Any]:
         "subject": _line(task.subject),
         "status": task.status,
         "owner": task.owner,
-        "ownerTitle": one_line(owner.title) if owner else None,
+        "ownerTitle": escaped_title(owner.title) if owner else None,
         "activeForm": _line(task.active_form) or None,
         "createdBy": task.created_by,
         "createdAt": schemas.timestamp(task.created),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hearth.masking import everywhere
 from hearth.packs.agents.creation import CreateRequest
+from hearth.packs.agents.notices.outbox import one_line
 from hearth.packs.agents.tools import schemas
 from hearth.upstreams.pack_api import Arguments, CallContext, Pack, PackTool, ToolError
 
@@ -206,13 +207,14 @@ class AgentsPack(Pack):
         snapshot = self._service.snapshot(agent)
         for key in ("lastMessage", "lastError"):
             snapshot[key] = everywhere(snapshot[key]) if snapshot[key] else snapshot[key]
+        snapshot["title"] = _title_of(agent)
         provider = self._service.providers().get(agent.record.provider)
         snapshot["providerUnavailable"] = provider is None or not provider.is_installed
         return {"status": agent.record.status, "snapshot": snapshot}
 
     async def _list(self, context: CallContext, arguments: Arguments) -> dict[str, Any]:
         found = self._service.list(self._caller(context), arguments.get("includeArchived", False))
-        items = [self._service.item(agent) for agent in found]
+        items = [self._service.item(agent) | {"title": _title_of(agent)} for agent in found]
         # Stable: those that work come first among the others.
         items.sort(key=lambda item: not item["requiresAttention"])
         return {"agents": items[: int(arguments.get("limit", 50))]}
@@ -292,6 +294,12 @@ def _labels(given: dict[str, Any]) -> dict[str, str]:
     if not all(isinstance(value, str) for value in given.values()):
         raise ToolError("labels must be texts by name")
     return dict(given)
+
+
+def _title_of(agent: "Agent") -> str | None:
+    """Return the title, which is text of the agent, as a reader that is a model may see it."""
+    title = agent.record.title
+    return title if title is None else one_line(title)
 
 
 def _modes(agent: "Agent") -> list[dict[str, Any]]:
