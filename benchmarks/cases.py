@@ -1,4 +1,4 @@
-"""What is measured: the groups of actions."""
+"""Groups of actions that `make bench` measures."""
 
 import os
 import signal

@@ -17,7 +17,7 @@ from hearth.packs.agents.acp_connection import AcpConnection
 
 AGENT = os.path.abspath(os.path.join(HERE, "..", "tests", "support", "agents", "echo_agent.py"))
 RECORDS = 100
-# All of them are up, and those that are measured are two of them.
+# Agents that run; two of them are measured.
 CROWD = 50
 PROMPTS = 20
 # For so long at least: the rate of the updates is that of the same time.

@@ -1,4 +1,4 @@
-"""Permission requests of agents without a policy: they wait for somebody who may decide, and end with the turn."""
+"""Permission requests of agents without a policy: each waits for an authorized decision, and ends with the turn."""
 
 import pytest
 

@@ -193,7 +193,7 @@ def test_an_agent_that_switches_itself_to_a_mode_that_never_asks_is_stopped_and_
     agent = tools.create(role="tl", mode="acceptEdits")["agentId"]
     tools.call("send_agent_prompt", agentId=agent, prompt="mode bypassPermissions\nsleep", background=True)
     until(lambda: tools.status(agent)["status"] == "idle", "the turn is stopped")
-    assert "in which it never asks and which nobody has granted" in activity(tools, agent)
+    assert "in which it never asks and which was not granted" in activity(tools, agent)
     assert tools.status(agent)["currentModeId"] == "bypassPermissions"
     assert tools.send(agent, "mode")["lastMessage"] == "acceptEdits"
     # It may choose among the modes that ask.

@@ -3,10 +3,10 @@
 Agents' processes count with and without a policy, whether or not the agent has a session; processes of clients count
 only where there is a policy. Of several, the nearest one counts.
 
-With a policy a process below the daemon itself is nobody's person: the daemon starts MCP servers, and a tool of one
-runs commands for any client. An instance that belongs to one session counts as that session. Above the daemon nobody is
-looked for: the client whose bridge started it is not the one that calls. A server's process that has left the line of
-descent is known by a variable in its environment.
+With a policy a process below the daemon itself never counts as a person: the daemon starts MCP servers, and a tool of
+one runs commands for any client. An instance that belongs to one session counts as that session. Ancestors of the
+daemon are left out: the client whose bridge started it is not the one that calls. A server's process that has left the
+line of descent is known by a variable in its environment.
 
 A session over HTTP has no connection of its own: the processes that made its recent requests are its clients.
 """
@@ -34,8 +34,8 @@ _SERVED = (
     " your own"
 )
 _STRAY = (
-    "this process was started by an agent whose own process has ended, so it is nobody's; start it again in a"
-    " terminal of your own"
+    "this process was started by an agent whose own process has ended, so it counts as no person and no agent; start"
+    " it again in a terminal of your own"
 )
 _NEEDS_TOKEN = "a process below an agent needs the agent's token: `--token-file PATH` of the bridge"
 
@@ -130,7 +130,8 @@ class Attribution:
         have Hearth in its config, too. Below a client that has proved an agent's id by a role token, any good token
         will do.
 
-        Reads /proc in the loop, a millisecond, and only while there are agents: a session must not begin before.
+        Reads /proc in the loop, one or two milliseconds, only while agents run or a policy and the pack `agents` are in
+        force: a session must not begin before.
         """
         if pid is None or (pid == 0 and token is not None):
             # 0 is a process that this PID namespace does not have: those below an agent are in it, or in one below.

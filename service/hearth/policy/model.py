@@ -170,7 +170,7 @@ class RoleGrant(Record):
         refusals = []
         for template, patterns in zip(self.permission.commands, self.patterns, strict=True):
             if template.is_other(head):
-                # Most are: a refusal that nobody reads would cost more than the look.
+                # True for most: building a refusal that is never read would cost more than the look.
                 continue
             try:
                 found = template.match_once(words, around)

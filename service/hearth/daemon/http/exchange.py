@@ -47,7 +47,7 @@ class Exchange:
             if self._request.app.hub.policy.guard is not None:
                 await callers.note(self._request, self._found.session)
             if self._lost and self._found.session.stateless:
-                # Its request is cancelled, and nobody has it yet.
+                # The client has cancelled the request, which no server has seen.
                 return
             receive(tag)
             if not stream.ended and not stream.waiting:

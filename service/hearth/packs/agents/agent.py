@@ -287,7 +287,7 @@ class Agent(AgentProcess):
     def _ungranted(self) -> str:
         mode = self.record.mode
         return (
-            f"agent {self.id} has switched itself to mode {mode!r}, in which it never asks and which nobody has granted"
+            f"agent {self.id} has switched itself to mode {mode!r}, in which it never asks and which was not granted"
             "; `hearth agent mode` puts it into that mode or into another one"
         )
 

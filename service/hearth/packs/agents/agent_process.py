@@ -41,7 +41,7 @@ class AgentProcess(AgentState, SessionEvents):
 
     @property
     def has_strayed(self) -> bool:
-        """Whether the agent has switched itself to a mode that nobody has granted."""
+        """Whether the agent has switched itself to a mode that was not granted."""
         mode = self.record.mode
         return not self.may_work and (mode is None or mode != self._former_mode)
 
@@ -78,7 +78,7 @@ class AgentProcess(AgentState, SessionEvents):
         assert session.capabilities is not None
         record.session_id = info.session_id
         record.can_load, record.can_resume = session.capabilities.load, session.capabilities.resume
-        # A mode that it has switched to by itself, and that nobody has granted, is not restored.
+        # A mode that the agent has switched to by itself, without a grant, is not restored.
         wanted = record.mode if self.may_work else record.chosen_mode
         self.take_session_info(info)
         if record.wanted_model and record.wanted_model != record.model:

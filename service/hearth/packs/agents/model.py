@@ -79,7 +79,7 @@ class AgentRecord(msgspec.Struct, kw_only=True):
     has_own_title: bool = False
     role: str | None = None
     mode: str | None = None
-    # Mode that it was put into by somebody who may: since then it may have switched itself to another one.
+    # Mode that an authorized caller has set; the agent may have switched itself to another one since.
     chosen_mode: str | None = None
     modes: list[Mode] = []
     parent_id: str | None = None

@@ -2,8 +2,8 @@
 
 A person answers with `hearth approve ID --reason ANSWER`, and declines with `hearth deny ID`. The call of the agent
 waits for less than clients do, and returns early with `attention` when something of another agent waits for the asker.
-The question stays, and the same call again waits on. An answer that nobody waits for is
-kept for that call. Memory only: after a restart of the daemon the agent asks again.
+The question stays, and the same call again waits on. An answer without a waiting call is kept for that call. Memory
+only: after a restart of the daemon the agent asks again.
 """
 
 import asyncio

@@ -92,7 +92,7 @@ _LEVELS: tuple[tuple[str, ...], ...] = (
     ("acceptEdits", "autoEdit", "auto_edit"),
     # Before a command that needs more than its sandbox.
     ("workspace-write",),
-    # Never, from here on: a model judges, then nobody does.
+    # Modes that never ask: a model judges in these, and in the next nothing does.
     ("auto", "agent"),
     ("bypassPermissions", "agent-full-access", "full-access", "yolo"),
 )

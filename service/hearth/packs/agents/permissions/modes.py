@@ -35,7 +35,7 @@ async def check_unasked(service: "AgentService", caller: "AgentCaller", provider
 
 
 def may_begin_in(service: "AgentService", agent: "AgentProcess", mode: str | None) -> bool:
-    """Tell whether an agent may work in a mode: one that asks, or that it was put into by somebody who may."""
+    """Tell whether an agent may work in a mode: one that asks, or that an authorized caller has set."""
     if service.guard is None or mode == agent.record.chosen_mode:
         return True
     provider = service.providers().get(agent.record.provider)
