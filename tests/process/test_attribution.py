@@ -199,18 +199,18 @@ async def test_a_connection_from_below_an_agent_is_the_agent_s_whatever_token_it
         ruled.attribution.origin(below, "hearth-agent-a1")
 
 
-async def test_what_an_agent_has_left_behind_is_nobody_s(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_an_agent_has_left_behind_is_refused(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also after a daemon that was killed: its agents' marks are unknown to this one."""
     monkeypatch.setenv(MARK, "ours.of-a-former-daemon")
     with nested(1, orphaned=True) as (left,):
         monkeypatch.setenv(MARK, "another-profile's")
         with nested(1, orphaned=True) as (foreign,):
-            with pytest.raises(Refused, match="has ended, so it is nobody's"):
+            with pytest.raises(Refused, match="has ended, so it counts as no person and no agent"):
                 await scene.attribution.attributed(left)
             assert await scene.attribution.attributed(foreign) is None
             scene.agents.add("a1")
             scene.agents.pids = {-1: "a1"}
-            with pytest.raises(Refused, match="has ended, so it is nobody's"):
+            with pytest.raises(Refused, match="has ended, so it counts as no person and no agent"):
                 scene.attribution.origin(left, None)
             assert scene.attribution.origin(foreign, None) is None
             scene.agents.marked = {"ours.of-a-former-daemon": "a1"}
